@@ -31,6 +31,8 @@ class Model(NamedTuple):
     """Name and path of the original class, by module path, for modules whose own class is a stand-in."""
     processor: Mapping[str, Any] = {}
     """The settings of the processor that prepares the inputs, if they lie beside a transformers config."""
+    interpreted: bool = False
+    """Whether it is a file's code that is interpreted on shapes, and can never run with data."""
 
     @property
     def on_meta(self) -> bool:

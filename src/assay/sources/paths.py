@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import NoReturn
 
 from assay import host, units
 from assay.checkpoint.entries import Checkpoint
@@ -102,8 +103,22 @@ def _open_exported(recognised: Recognised, files: Files, trust: bool) -> Opened:
     )
 
 
+def _open_scripted(recognised: Recognised, files: Files, trust: bool) -> Opened:
+    """Open TorchScript: its code is interpreted on shapes, or run if the file is trusted."""
+    if trust:
+        return _open_code(recognised, files, trust)
+    from assay.sources.torchscript.read import read
+
+    opened = _open_weights(recognised, files, trust)
+    assert recognised.archive is not None
+    origin = _origin("scripted", recognised.region.path)
+    return replace(
+        opened, origin=origin, build=partial(read, recognised.archive), load=partial(_raise_untrusted, origin.location)
+    )
+
+
 def _open_code(recognised: Recognised, files: Files, trust: bool) -> Opened:
-    """Open TorchScript or a pickle: it may contain a model, and loading it runs its code."""
+    """Open a file that may contain a model and whose loading runs code, which needs trust."""
     opened = _open_weights(recognised, files, trust)
     origin = _origin("scripted" if recognised.kind == formats.TORCHSCRIPT else "pickled", recognised.region.path)
     load = partial(stored.load, kind=recognised.kind)
@@ -123,6 +138,10 @@ def _untrusted(opened: Opened) -> Model:
     path, checkpoint = opened.origin.location, opened.checkpoint
     if checkpoint is not None and checkpoint.entries and not checkpoint.modules and not checkpoint.globals:
         raise ReadError(f"{one_line(path)} {stored.WEIGHTS_ONLY}")
+    _raise_untrusted(path)
+
+
+def _raise_untrusted(path: str) -> NoReturn:
     raise TrustError(f"opening {one_line(path)} would run code from it: {ALLOW_CODE}")
 
 
@@ -154,11 +173,12 @@ def _origin(kind: str, path: str) -> Origin:
     return Origin(kind, path, os.path.basename(path.rstrip("/\\")))
 
 
-_CODE = (formats.TORCHSCRIPT, formats.TORCH_ZIP, formats.TORCH_TAR, formats.TORCH_LEGACY, formats.PICKLE)
+_CODE = (formats.TORCH_ZIP, formats.TORCH_TAR, formats.TORCH_LEGACY, formats.PICKLE)
 _OPENERS: dict[str, Callable[[Recognised, Files, bool], Opened]] = {
     formats.DOCUMENT: _open_document,
     formats.CONFIG: _open_config,
     formats.PT2: _open_exported,
+    formats.TORCHSCRIPT: _open_scripted,
     formats.TRACE: _open_trace,
     **dict.fromkeys(_CODE, _open_code),
 }

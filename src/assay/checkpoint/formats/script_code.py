@@ -19,13 +19,21 @@ class Unreadable(Exception):
     """The source is not TorchScript."""
 
 
-def functions_in(text: str, module: str) -> list[ScriptFunction]:
-    """The functions and methods that `text` defines, in order."""
+def parse(text: str) -> ast.Module:
+    """The syntax tree of a source file."""
     _check_depth(text)
     try:
-        tree = ast.parse(text)
-        return [_function(node, prefix, method=prefix != module) for prefix, node in _definitions(tree, module)]
+        return ast.parse(text)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise Unreadable from error
+
+
+def functions_in(text: str, module: str) -> list[ScriptFunction]:
+    """The functions and methods that `text` defines, in order."""
+    tree = parse(text)
+    try:
+        return [_function(node, prefix, method=prefix != module) for prefix, node in _definitions(tree, module)]
+    except RecursionError as error:
         raise Unreadable(module) from error
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.checkpoint.dtypes import item_bytes
 from assay.checkpoint.entries import Checkpoint
+from assay.checkpoint.files import Region
 from assay.checkpoint.formats.archive import Member, ZipArchive
 from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.machine import PickleMachine
@@ -50,17 +51,29 @@ def prefix_of(archive: ZipArchive) -> str:
     return top[0]
 
 
-def describe(archive: ZipArchive, pickle: str = _PICKLE, records: str = "data/") -> DescribedPickle:
-    """The contents of one pickle of the archive, and the machine that read it.
+class Unpickled(NamedTuple):
+    """A pickle of the archive: its value, the machine that read it, and the region it is in."""
 
-    Its storages are the archive members under `records`.
-    """
+    value: Any
+    machine: PickleMachine
+    region: Region
+
+
+def unpickle(archive: ZipArchive, pickle: str = _PICKLE, records: str | None = "data/") -> Unpickled:
+    """What one pickle of the archive describes; its storages are the archive members under `records`, if given."""
     prefix = prefix_of(archive)
     region = archive.open(prefix + pickle)
     storages: dict[tuple[str, str], RawStorage] = {}
     machine = PickleMachine(Stream(region), lambda pid: _storage(archive.region.path, storages, pid))
     value = machine.load()
-    _locate_all(archive, prefix + records, storages.values(), swapped=_is_swapped(archive, prefix))
+    if records is not None:
+        _locate_all(archive, prefix + records, storages.values(), swapped=is_swapped(archive))
+    return Unpickled(value, machine, region)
+
+
+def describe(archive: ZipArchive, pickle: str = _PICKLE, records: str = "data/") -> DescribedPickle:
+    """The contents of one pickle of the archive, and the machine that read it."""
+    value, machine, region = unpickle(archive, pickle, records)
     return collect(archive.region.path, value, region), machine
 
 
@@ -122,6 +135,7 @@ def _check_size(path: str, storage: RawStorage, size: int) -> None:
         raise ReadError(f"{path} is damaged: storage {one_line(storage.key)} has {size} bytes, not {count * width}")
 
 
-def _is_swapped(archive: ZipArchive, prefix: str) -> bool:
-    name = f"{prefix}byteorder"
+def is_swapped(archive: ZipArchive) -> bool:
+    """Whether the archive's numbers are big-endian."""
+    name = f"{prefix_of(archive)}byteorder"
     return name in archive.members and archive.read(name, 64) == b"big"

@@ -22,7 +22,8 @@ def dtype_name(value: Any) -> str:
 
 def _tensor_v2(args: Any) -> TensorValue:
     storage, offset, shape, strides = args[:4]
-    return TensorValue(storage, offset, shape, strides, None, _flipped(args[6]) if len(args) > 6 else "")
+    problem, needs_gradient = _flipped(args[6]) if len(args) > 6 else "", len(args) > 4 and args[4] is True
+    return TensorValue(storage, offset, shape, strides, None, problem, needs_gradient)
 
 
 def _tensor_v3(args: Any) -> TensorValue:

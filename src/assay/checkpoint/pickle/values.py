@@ -106,6 +106,7 @@ class TensorValue(Struct, eq=False, gc=False):
     strides: Any
     dtype: Any = None
     problem: str = ""
+    requires_grad: Any = False
 
 
 def contiguous_strides(shape: Any) -> tuple[int, ...]:

@@ -1,0 +1,96 @@
+"""The modules of a TorchScript file: their `forward` is interpreted, so that everything that watches modules works."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from typing import Any, ClassVar
+
+from torch import nn
+
+from assay.errors import ReadError
+from assay.sources.torchscript.interpreter import METHOD, MISSING, Interpreter
+from assay.sources.torchscript.program import Function, ScriptClass
+from assay.sources.torchscript.values import OwnTensor
+
+
+class ScriptModule(nn.Module):  # type: ignore[misc]  # torch is not read by the type checker
+    """A module whose methods are code of a file. It is never run with data."""
+
+    script_class: ClassVar[ScriptClass]
+    interpreter: ClassVar[Interpreter]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.__dict__["script_attributes"] = {}
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Interpret the method `forward`, or the one that the file's code calls."""
+        method = kwargs.pop(METHOD, None) or main_method(self.script_class)
+        return self.interpreter.run(self, method, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Constants and plain attributes of the file, for code that looks at a layer's settings."""
+        attributes = self.__dict__.get("script_attributes", {})
+        return attributes[name] if name in attributes and not name.startswith("__") else super().__getattr__(name)
+
+    def attribute(self, name: str) -> Any:
+        """What the file's code reads as `self.name`; `MISSING` if there is no such attribute."""
+        for table in (self._parameters, self._buffers, self._modules, self.script_attributes):
+            if name in table:
+                return self._resolved(table[name])
+        return self.training if name == "training" else MISSING
+
+    def _resolved(self, value: Any) -> Any:
+        """The value of an attribute, with the module's own tensors in a list of them."""
+        if isinstance(value, list) and any(isinstance(item, OwnTensor) for item in value):
+            return [self.attribute(item.name) if isinstance(item, OwnTensor) else item for item in value]
+        return value
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        """What the file's code does by `self.name = value`."""
+        for table in (self._parameters, self._buffers):
+            if name in table:
+                table[name] = value
+                return
+        self.script_attributes[name] = value
+
+
+def main_method(cls: ScriptClass) -> str:
+    """The method that a call of the module runs: `forward`, or the first overload of it."""
+    return next((name for name in ("forward", "forward__0") if name in cls.methods), "forward")
+
+
+def module_class(cls: ScriptClass, interpreter: Interpreter) -> type[ScriptModule]:
+    """The Python class of the modules of `cls`, with the name and module of the original one."""
+    module, _, name = cls.original_name.rpartition(".")
+    fields = {"__module__": module or "__main__", "script_class": cls, "interpreter": interpreter}
+    return type(name, (ScriptModule,), fields)
+
+
+def callable_class(cls: type[ScriptModule]) -> type[ScriptModule]:
+    """`cls` with a `forward` that has the signature of the file's, for the outermost module."""
+    function = cls.script_class.methods.get(main_method(cls.script_class))
+    if function is None:
+        return cls
+
+    def forward(self: ScriptModule, *args: Any, **kwargs: Any) -> Any:
+        return ScriptModule.forward(self, *args, **kwargs)
+
+    forward.__signature__ = _signature(function)  # type: ignore[attr-defined]
+    return type(cls.__name__, (cls,), {"__module__": cls.__module__, "forward": forward})
+
+
+def _signature(function: Function) -> inspect.Signature:
+    parameters = function.node.args
+    names = [each.arg for each in parameters.args]
+    if any(keyword.iskeyword(name) for name in names) or len(set(names)) < len(names):
+        raise ReadError(f"the parameters of {function.name} are not valid names")
+    first_default = len(names) - len(parameters.defaults)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature(
+        [
+            inspect.Parameter(name, kind, default=... if position >= first_default else inspect.Parameter.empty)
+            for position, name in enumerate(names)
+        ]
+    )

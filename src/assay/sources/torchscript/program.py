@@ -1,0 +1,138 @@
+"""The classes and functions of a TorchScript archive, by qualified name; a source file is parsed when it is needed."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, NamedTuple
+
+from assay.checkpoint.formats.archive import ZipArchive
+from assay.checkpoint.formats.script_code import Unreadable, parse
+from assay.checkpoint.formats.torch_zip import prefix_of
+from assay.checkpoint.formats.torchscript import demangled_name
+from assay.errors import ReadError
+from assay.messages import one_line
+from assay.sources.torchscript.refusal import refuse
+
+MAX_CODE_BYTES = 8 << 20
+"""Limit, in bytes, for the source files that are parsed; a model of 700 traced layers has 2 MiB."""
+
+MODULE, NAMED_TUPLE, ENUM, INTERFACE = "Module", "NamedTuple", "Enum", "ModuleInterface"
+
+
+class Function(NamedTuple):
+    """A function or method."""
+
+    name: str
+    """Its name for messages: `Net.forward`."""
+    node: ast.FunctionDef
+    place: str
+    """The member of the archive that defines it."""
+
+
+class ScriptClass(NamedTuple):
+    """A class of the archive."""
+
+    name: str
+    """Its qualified name: `__torch__.net.Net`."""
+    base: str
+    """`Module`, `NamedTuple`, `Enum`, `ModuleInterface`, or empty for a plain class."""
+    methods: dict[str, Function]
+    fields: tuple[str, ...]
+    """Declared attributes, in order."""
+    values: dict[str, ast.expr]
+    """Constants, and the members of an enum."""
+    parameters: frozenset[str]
+    buffers: frozenset[str]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptClass:
+        """A copy of a model has the same classes."""
+        return self
+
+    @property
+    def original_name(self) -> str:
+        """The class's name in the source: `net.Net`."""
+        return demangled_name(self.name)
+
+
+class Program:
+    """All code of an archive."""
+
+    def __init__(self, archive: ZipArchive) -> None:
+        self._archive = archive
+        self._folder = f"{prefix_of(archive)}code/"
+        self._remaining = MAX_CODE_BYTES
+        self._parsed: dict[str, dict[str, ScriptClass | Function]] = {}
+
+    def find(self, name: str) -> ScriptClass | Function | None:
+        """The class or function of this qualified name."""
+        module, _, own = name.rpartition(".")
+        return self._definitions(module).get(own)
+
+    def class_named(self, name: str) -> ScriptClass | None:
+        """The class of this qualified name."""
+        found = self.find(name)
+        return found if isinstance(found, ScriptClass) else None
+
+    def _definitions(self, module: str) -> dict[str, ScriptClass | Function]:
+        if module not in self._parsed:
+            self._parsed[module] = self._read(module)
+        return self._parsed[module]
+
+    def _read(self, module: str) -> dict[str, ScriptClass | Function]:
+        member = f"{self._folder}{module.replace('.', '/')}.py"
+        if member not in self._archive.members:
+            return {}
+        place = member.removeprefix(self._folder)
+        try:
+            data = self._archive.read(member, self._remaining)
+            self._remaining -= len(data)
+            tree = parse(data.decode("utf-8"))
+        except (UnicodeError, Unreadable) as error:
+            raise ReadError(f"the code in {one_line(place)} is not TorchScript, or nests too deep") from error
+        found: dict[str, ScriptClass | Function] = {}
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name] = _class(node, f"{module}.{node.name}", place)
+            elif isinstance(node, ast.FunctionDef):
+                found[node.name] = Function(node.name, node, place)
+        return found
+
+
+def _class(node: ast.ClassDef, name: str, place: str) -> ScriptClass:
+    bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
+    methods = {
+        each.name: Function(f"{node.name}.{each.name}", each, place)
+        for each in node.body
+        if isinstance(each, ast.FunctionDef)
+    }
+    fields: list[str] = []
+    values: dict[str, ast.expr] = {}
+    lists: dict[str, frozenset[str]] = {}
+    for each in node.body:
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+            fields.append(each.target.id)
+            if each.value is not None:
+                values[each.target.id] = each.value
+        elif isinstance(each, ast.Assign) and len(each.targets) == 1:
+            _assigned(each.targets[0], each.value, fields, values, lists)
+        elif not isinstance(each, (ast.FunctionDef, ast.Pass)):
+            refuse(f"{place} has a statement in a class that TorchScript does not write")
+    none: frozenset[str] = frozenset()
+    parameters, buffers = lists.get("__parameters__", none), lists.get("__buffers__", none)
+    return ScriptClass(name, bases[0] if bases else "", methods, tuple(fields), values, parameters, buffers)
+
+
+def _assigned(
+    target: ast.expr,
+    value: ast.expr,
+    fields: list[str],
+    values: dict[str, ast.expr],
+    lists: dict[str, frozenset[str]],
+) -> None:
+    """Note an assignment in a class body: a list of names, a field whose name is no identifier, or a constant."""
+    if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+        fields.append(str(target.slice.value))
+    elif isinstance(target, ast.Name) and target.id.startswith("__") and isinstance(value, ast.List):
+        lists[target.id] = frozenset(str(item.value) for item in value.elts if isinstance(item, ast.Constant))
+    elif isinstance(target, ast.Name):
+        values[target.id] = value

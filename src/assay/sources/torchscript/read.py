@@ -1,0 +1,99 @@
+"""Reading the model of a TorchScript file without running any of its code outside the interpreter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.checkpoint.formats.archive import ZipArchive
+from assay.checkpoint.formats.torch_zip import prefix_of, unpickle
+from assay.checkpoint.formats.torchscript import CONSTANTS
+from assay.checkpoint.pickle.represented import dtype_name
+from assay.checkpoint.pickle.values import RawStorage, TensorValue
+from assay.errors import ReadError
+from assay.messages import one_line
+from assay.sources.needs import need
+from assay.sources.opened import Model
+from assay.sources.torchscript.program import Program
+
+_TRACED = "traced_inputs.pkl"
+
+
+def read(archive: ZipArchive) -> Model:
+    """The model of a file, on the meta device, with the inputs that it was traced with, if it was."""
+    need("torch")
+    from assay.sources.torchscript.interpreter import Interpreter
+    from assay.sources.torchscript.modules import main_method
+    from assay.sources.torchscript.objects import ObjectTree
+    from assay.sources.torchscript.tensors import FileTensors
+
+    try:
+        program = Program(archive)
+        interpreter = Interpreter(program, _constants(archive))
+        tree = ObjectTree(program, interpreter, FileTensors(archive, "data/"))
+        module = tree.root(unpickle(archive).value)
+        method = main_method(module.script_class)
+    except (ReadError, RecursionError) as error:
+        reason = "it nests too deep" if isinstance(error, RecursionError) else str(error)
+        raise ReadError(f"the model in {one_line(archive.region.path)} cannot be read: {reason}") from error
+    return Model(module, inputs=_traced_inputs(archive, method), interpreted=True)
+
+
+def _constants(archive: ZipArchive) -> dict[str, Any]:
+    """The tensors that the code calls `CONSTANTS.c0`, by `c0`."""
+    from assay.sources.torchscript.tensors import FileTensors
+
+    name = f"{CONSTANTS.lower()}.pkl"
+    if prefix_of(archive) + name not in archive.members:
+        return {}
+    values = unpickle(archive, name, "constants/").value
+    tensors = FileTensors(archive, "constants/", constants=True)
+    items = enumerate(values) if isinstance(values, (tuple, list)) else ()
+    return {f"c{position}": tensors.tensor(value) for position, value in items if isinstance(value, TensorValue)}
+
+
+def _traced_inputs(archive: ZipArchive, method: str) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Tensors of the shapes and types that `method` was traced with; None if the file does not have them."""
+    if prefix_of(archive) + _TRACED not in archive.members:
+        return None
+    try:
+        stored = unpickle(archive, _TRACED, records=None).value
+    except ReadError:  # a hint: the inputs can also be given
+        return None
+    values = stored.get(method) if isinstance(stored, dict) else None
+    if not isinstance(values, (list, tuple)):
+        return None
+    made = [_input(value) for value in values]
+    return None if any(each is NotImplemented for each in made) else (tuple(made), {})
+
+
+_PLAIN = (bool, int, float, str, type(None))
+_MOST_KNOWN = 1 << 16
+"""Integers of larger inputs have no values."""
+
+
+def _input(value: Any) -> Any:
+    """One argument of a traced call, with made-up values: its stored ones are never read."""
+    if isinstance(value, TensorValue):
+        return _tensor(value)
+    if isinstance(value, _PLAIN):
+        return value
+    if isinstance(value, dict):
+        items = {key: _input(item) for key, item in value.items()}
+        return NotImplemented if any(item is NotImplemented for item in items.values()) else items
+    if isinstance(value, (list, tuple)):
+        made = [_input(item) for item in value]
+        return NotImplemented if any(item is NotImplemented for item in made) else type(value)(made)
+    return NotImplemented
+
+
+def _tensor(value: TensorValue) -> Any:
+    """Integers are ones, which is a valid id, mask and length; floating-point numbers are on meta."""
+    torch = need("torch")
+    name = dtype_name(value.dtype) or (value.storage.dtype if isinstance(value.storage, RawStorage) else "")
+    dtype = getattr(torch, name, None)
+    try:
+        tensor = torch.empty(tuple(value.shape), dtype=dtype, device="meta")
+        integral = not (tensor.is_floating_point() or tensor.is_complex())
+        return torch.ones_like(tensor, device="cpu") if integral and tensor.numel() <= _MOST_KNOWN else tensor
+    except (RuntimeError, TypeError, ValueError, OverflowError):
+        return NotImplemented

@@ -1,0 +1,73 @@
+"""The error of code that is not interpreted, and the limits of one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, NoReturn
+
+from assay.errors import ReadError
+
+MAX_STEPS = 400_000
+"""Statements and calls in a pass; the largest of 120 real files takes 20,000."""
+MAX_OPS = 100_000
+MAX_CALLS = 60
+"""Depth of nested calls."""
+MAX_ITEMS = 50_000
+"""Items of a list, characters of a string, and leaves of nested containers."""
+MAX_OUTPUTS = 10_000
+"""Tensors that one op may return."""
+MAX_KNOWN_BYTES = 48 << 20
+"""Bytes of the tensors with known values that exist at one time."""
+LARGEST_INTEGER = (1 << 63) - 1
+
+
+class Refusal(ReadError):
+    """The code does something that is not interpreted, or exceeds a limit."""
+
+    verb: ClassVar[str] = "is not interpreted"
+    """What a message says of the place in the file."""
+
+
+class Failed(Refusal):
+    """An operator cannot be applied to its arguments."""
+
+    verb = "failed"
+
+
+class Raised(Refusal):
+    """The code itself raised an error, as for an input of the wrong shape."""
+
+    verb = "raised"
+
+
+def refuse(what: str) -> NoReturn:
+    """Raise `Refusal`."""
+    raise Refusal(what)
+
+
+def checked_integer(value: int) -> int:
+    """`value`, if TorchScript's integers can hold it."""
+    return value if -LARGEST_INTEGER - 1 <= value <= LARGEST_INTEGER else refuse("an integer exceeds 64 bits")
+
+
+def checked_text(text: str) -> str:
+    """`text`, if it is not too long."""
+    return text if len(text) <= MAX_ITEMS else refuse(f"a string exceeds {MAX_ITEMS:,} characters")
+
+
+def leaves(value: Any, forbidden: Iterable[Any] = (), limit: int = MAX_ITEMS) -> int:
+    """The number of leaves of nested containers; refuses too many, and one that contains a `forbidden` object."""
+    banned = {id(each) for each in forbidden}
+    pending, count = [value], 0
+    while pending:
+        item = pending.pop()
+        count += 1
+        if id(item) in banned:
+            refuse("a container contains itself")
+        if count + len(pending) > limit:
+            refuse(f"nested containers exceed {limit:,} items")
+        if isinstance(item, (list, tuple)):
+            pending.extend(item)
+        elif isinstance(item, dict):
+            pending.extend(item.values())
+    return count

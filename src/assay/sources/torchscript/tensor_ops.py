@@ -1,0 +1,347 @@
+"""Operators on tensors: through torch's dispatcher, so that a recorder sees them, if they are on the list.
+
+Sizes that a trace packs into tensors, only to compute with them, are computed without being recorded: the model's own
+code computed with plain integers.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_map_only
+
+from assay.messages import error_line
+from assay.sources.torchscript.allowed import ALLOWED
+from assay.sources.torchscript.refusal import MAX_KNOWN_BYTES, MAX_OPS, MAX_OUTPUTS, Refusal, refuse
+
+META = torch.device("meta")
+END = (1 << 63) - 1
+"""What TorchScript writes for the end of a slice that has none."""
+LARGEST_KNOWN = 1 << 22
+"""Results with more elements are computed as shapes only, also if all values are known."""
+LONGEST_SEQUENCE = 1 << 16
+"""Steps of a recurrent layer, which torch runs one by one."""
+
+_DTYPES = {
+    **dict(enumerate("uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool".split())),
+    15: "bfloat16",
+    23: "float8_e5m2",
+    24: "float8_e4m3fn",
+}
+_LAYOUTS = {0: torch.strided, 1: torch.sparse_coo}
+_FORMATS = {0: torch.contiguous_format, 1: torch.preserve_format, 2: torch.channels_last, 3: torch.channels_last_3d}
+_CODES = {getattr(torch, name): code for code, name in _DTYPES.items()}
+_RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "ctc_loss"})
+_aten = torch.ops.aten
+
+
+def dtype_of(code: Any) -> torch.dtype | None:
+    """The dtype of TorchScript's number for it."""
+    if code is None or isinstance(code, torch.dtype):
+        return code
+    return getattr(torch, _DTYPES[code]) if code in _DTYPES else refuse(f"dtype number {code}")
+
+
+def code_of(dtype: torch.dtype) -> int:
+    """TorchScript's number for a dtype."""
+    return _CODES[dtype] if dtype in _CODES else refuse(f"dtype {dtype}")
+
+
+class TensorOps:
+    """Runs operators within the limits of one pass."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, torch.Tensor] = {}
+        """Scalars that hold sizes, by id; kept, so that no other object gets the same id."""
+        self._known: list[tuple[weakref.ref[Any], int]] = []
+        self._known_bytes = 0
+        self._ops = 0
+
+    def begin(self) -> None:
+        """Begin a pass."""
+        self._sizes, self._known, self._known_bytes, self._ops = {}, [], 0, 0
+
+    def size_tensor(self, number: Any) -> torch.Tensor:
+        """A scalar tensor of a number that a trace computes with."""
+        with _disable_current_modes():
+            return self._sized(torch.tensor(number))
+
+    def is_size(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor is a scalar of a size."""
+        return id(tensor) in self._sizes
+
+    def item(self, tensor: torch.Tensor) -> Any:
+        """The tensor's value; a made-up one, by the policy of the recorder, if it is unknown."""
+        if not self.is_size(tensor):
+            return tensor.item()
+        with _disable_current_modes():
+            return tensor.item()
+
+    def run(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of the operator `name`."""
+        special = _SPECIAL.get(name)
+        if special is not None:
+            return special(self, *args, **kwargs)
+        if name not in ALLOWED:
+            refuse(f"the operator torch.{name}, which is not one of those that are interpreted")
+        return self.call(getattr(_aten, name), args, kwargs)
+
+    def call(self, packet: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of an operator of the dispatcher, whose devices and enumerations are those of TorchScript."""
+        self._ops += 1
+        if self._ops > MAX_OPS:
+            refuse(f"a pass of more than {MAX_OPS:,} ops")
+        tensors = list(_tensors((args, kwargs)))
+        kwargs = _converted(kwargs, has_tensors=bool(tensors))
+        if tensors and self._computes_sizes(tensors):
+            with _disable_current_modes():
+                result = packet(*args, **kwargs)
+            return self._sized(result) if isinstance(result, torch.Tensor) and not result.dim() else result
+        if tensors and not any(tensor.is_meta for tensor in tensors):
+            args, kwargs = self._bounded(packet, args, kwargs, tensors)
+        return self._noted(packet(*args, **kwargs))
+
+    def _sized(self, tensor: torch.Tensor) -> torch.Tensor:
+        self._sizes[id(tensor)] = tensor
+        return tensor
+
+    def _computes_sizes(self, tensors: list[torch.Tensor]) -> bool:
+        """Whether an operator only computes with sizes: one tensor is a size, the others are known scalars."""
+        return any(map(self.is_size, tensors)) and not any(each.is_meta or each.dim() for each in tensors)
+
+    def _bounded(self, packet: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> tuple[Any, Any]:
+        """The arguments of an operator on known values; without the values if the result would be large."""
+        with _disable_current_modes():
+            without = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
+            try:
+                elements = sum(result.numel() for result in _tensors(packet(*without[0], **without[1])))
+            except (NotImplementedError, RuntimeError):
+                _check_unsized(packet, args, kwargs, tensors)
+                return args, kwargs
+        return without if elements > LARGEST_KNOWN else (args, kwargs)
+
+    def _noted(self, result: Any) -> Any:
+        """`result`, after counting the memory of known values in it."""
+        for tensor in _tensors(result):
+            if tensor.is_meta or tensor.numel() < 1024:
+                continue
+            size = tensor.untyped_storage().nbytes()
+            self._known.append((weakref.ref(tensor), size))
+            self._known_bytes += size
+            if self._known_bytes > MAX_KNOWN_BYTES:
+                self._known = [(reference, size) for reference, size in self._known if reference() is not None]
+                self._known_bytes = sum(size for _, size in self._known)
+            if self._known_bytes > MAX_KNOWN_BYTES:
+                refuse(f"tensors with known values exceed {MAX_KNOWN_BYTES >> 20} MiB")
+        return result
+
+
+def _check_unsized(packet: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> None:
+    """Refuse an operator on known values whose result may be large, by its largest number and value."""
+    numbers = [abs(value) for value in _leaves((args, kwargs)) if type(value) is int and value != END]
+    values = [int(each.max()) for each in tensors if each.numel() and not each.is_floating_point() and each.dtype is not torch.bool]
+    if sum(each.numel() for each in tensors) * max((1, *numbers, *values)) > LARGEST_KNOWN:
+        refuse(f"{packet} with a result of unknown size")
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in _leaves(value) if isinstance(leaf, torch.Tensor))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    elif isinstance(value, dict):
+        yield from _leaves(list(value.values()))
+    else:
+        yield value
+
+
+def _converted(kwargs: dict[str, Any], *, has_tensors: bool) -> dict[str, Any]:
+    """Keyword arguments with torch's own enumerations; what is created from nothing is created on meta."""
+    kwargs = {name: value for name, value in kwargs.items() if name not in ("device", "pin_memory") or not has_tensors}
+    if not has_tensors and "device" in kwargs:
+        kwargs |= {"device": META, "pin_memory": None}
+    for name, convert in (("dtype", dtype_of), ("layout", _layout), ("memory_format", _format)):
+        if kwargs.get(name) is not None:
+            kwargs[name] = convert(kwargs[name])
+    return kwargs
+
+
+def _layout(code: Any) -> Any:
+    return _LAYOUTS[code] if code in _LAYOUTS else refuse(f"layout number {code}")
+
+
+def _format(code: Any) -> Any:
+    return _FORMATS[code] if code in _FORMATS else refuse(f"memory format number {code}")
+
+
+def _factory(name: str) -> Callable[..., Any]:
+    def create(ops: TensorOps, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(kwargs.get("dtype"), int) or "device" not in kwargs:
+            kwargs = {**kwargs, "dtype": dtype_of(kwargs.get("dtype"))}
+        return ops.call(getattr(_aten, name), args, {"layout": None, **kwargs, "device": META, "pin_memory": None})
+
+    return create
+
+
+def _spaced(name: str) -> Callable[..., Any]:
+    """`linspace` and `logspace`, whose number of steps had a default in old files."""
+    create = _factory(name)
+
+    def spaced(ops: TensorOps, start: Any, end: Any, steps: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return create(ops, start, end, 100 if steps is None else steps, *args, **kwargs)
+
+    return spaced
+
+
+def _tensor(ops: TensorOps, data: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
+    items = [leaf for leaf in _leaves(data)]
+    if any(isinstance(item, torch.Tensor) for item in items):
+        data = _plain(ops, data)
+    if not all(isinstance(item, (int, float, bool, complex, torch.Tensor)) for item in items):
+        refuse("torch.tensor of something that is no number")
+    return ops._noted(torch.tensor(data, dtype=dtype_of(dtype), device="cpu"))
+
+
+def _plain(ops: TensorOps, data: Any) -> Any:
+    if isinstance(data, list):
+        return [_plain(ops, item) for item in data]
+    return ops.item(data) if isinstance(data, torch.Tensor) else data
+
+
+def _as_tensor(ops: TensorOps, data: Any, dtype: Any = None, device: Any = None) -> Any:
+    if not isinstance(data, torch.Tensor):
+        return _tensor(ops, data, dtype)
+    return data if dtype is None else _to(ops, data, dtype)
+
+
+def _to(ops: TensorOps, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+    """A conversion of dtype or memory format; every device is the same here."""
+    flags = [position for position, value in enumerate(args) if type(value) is bool] or [len(args)]
+    first, last = args[: flags[0]], args[flags[-1] + 1 :]
+    numbers = [value for value in first if type(value) is int]
+    other = next((value for value in first if isinstance(value, torch.Tensor)), None)
+    dtype = other.dtype if other is not None else dtype_of(kwargs.get("dtype", numbers[0] if numbers else None))
+    layout = kwargs.get("memory_format", next((value for value in last if type(value) is int), None))
+    if dtype is None and layout is None:
+        return tensor
+    settings = {} if layout is None else {"memory_format": layout}
+    return ops.call(_aten.to.dtype, (tensor, dtype or tensor.dtype), settings)
+
+
+def _whole(tensor: Any, dim: int, start: Any, end: Any, step: Any) -> bool:
+    length = tensor.shape[dim]
+    return step == 1 and start in (None, 0) and (end is None or end >= length)
+
+
+def _slice(ops: TensorOps, tensor: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    start, end, step = (ops.item(each) if isinstance(each, torch.Tensor) else each for each in (start, end, step))
+    if tensor.dim() and _whole(tensor, dim, start, end, step):
+        return tensor
+    return ops.call(_aten.slice, (tensor, dim, start, END if end is None else end, step), {})
+
+
+def _size(ops: TensorOps, tensor: Any, dim: int | None = None) -> Any:
+    return list(tensor.shape) if dim is None else tensor.shape[dim]
+
+
+def _convolution(ops: TensorOps, tensor: Any, weight: Any, bias: Any, *rest: Any) -> Any:
+    """A convolution as the module calls it, without the settings of a backend that a trace adds."""
+    stride, padding, dilation, transposed, output_padding, groups = rest[:6]
+    dims = len(stride)
+    if transposed:
+        arguments: tuple[Any, ...] = (stride, padding, output_padding, groups, dilation)
+        packet = getattr(_aten, f"conv_transpose{dims}d")
+    else:
+        arguments, packet = (stride, padding, dilation, groups), getattr(_aten, f"conv{dims}d")
+    return ops.call(packet, (tensor, weight, bias, *arguments), {})
+
+
+def _convolution_mode(ops: TensorOps, tensor: Any, weight: Any, bias: Any, *rest: Any) -> Any:
+    stride, padding, dilation, groups = rest
+    return ops.call(getattr(_aten, f"conv{len(stride)}d"), (tensor, weight, bias, stride, padding, dilation, groups), {})
+
+
+def _several(name: str, count: Callable[..., int]) -> Callable[..., Any]:
+    """An operator that returns several tensors, after a check of how many."""
+
+    def run(ops: TensorOps, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if count(tensor, *args, **kwargs) > MAX_OUTPUTS:
+            refuse(f"torch.{name} with more than {MAX_OUTPUTS:,} results")
+        return list(ops.call(getattr(_aten, name), (tensor, *args), kwargs))
+
+    return run
+
+
+def _parts(tensor: Any, size: Any, dim: int = 0) -> int:
+    if isinstance(size, (list, tuple)):
+        return len(size)
+    return -(-tensor.shape[dim] // max(int(size), 1))
+
+
+def _recurrent(name: str) -> Callable[..., Any]:
+    def run(ops: TensorOps, data: Any, *args: Any, **kwargs: Any) -> Any:
+        if max(data.shape[:2], default=0) > LONGEST_SEQUENCE:
+            refuse(f"torch.{name} over more than {LONGEST_SEQUENCE:,} steps")
+        return ops.call(getattr(_aten, name), (data, *args), kwargs)
+
+    return run
+
+
+_FACTORIES = (
+    "arange empty empty_strided eye fft_fftfreq fft_rfftfreq full ones rand randint randn randperm range "
+    "scalar_tensor tril_indices triu_indices zeros bartlett_window blackman_window hamming_window hann_window "
+    "kaiser_window"
+).split()
+
+_SPECIAL: dict[str, Callable[..., Any]] = {
+    **{name: _factory(name) for name in _FACTORIES},
+    **{name: _spaced(name) for name in ("linspace", "logspace")},
+    **{name: _recurrent(name) for name in _RECURRENT},
+    "tensor": _tensor,
+    "as_tensor": _as_tensor,
+    "to": _to,
+    "type_as": lambda ops, tensor, other: _to(ops, tensor, other),
+    "cpu": lambda ops, tensor: tensor,
+    "cuda": lambda ops, tensor: tensor,
+    "slice": _slice,
+    "size": _size,
+    "len": lambda ops, tensor: tensor.shape[0] if tensor.dim() else refuse("the length of a scalar"),
+    "dim": lambda ops, tensor: tensor.dim(),
+    "numel": lambda ops, tensor: tensor.numel(),
+    "stride": lambda ops, tensor, dim=None: list(tensor.stride()) if dim is None else tensor.stride(dim),
+    "element_size": lambda ops, tensor: tensor.element_size(),
+    "is_contiguous": lambda ops, tensor, **_: tensor.is_contiguous(),
+    "is_floating_point": lambda ops, tensor: tensor.is_floating_point(),
+    "is_complex": lambda ops, tensor: tensor.is_complex(),
+    "is_signed": lambda ops, tensor: tensor.is_signed(),
+    "get_device": lambda ops, tensor: -1,
+    "item": lambda ops, tensor: ops.item(tensor),
+    "Int": lambda ops, tensor: int(ops.item(tensor)),
+    "IntImplicit": lambda ops, tensor: int(ops.item(tensor)),
+    "Float": lambda ops, tensor: float(ops.item(tensor)),
+    "FloatImplicit": lambda ops, tensor: float(ops.item(tensor)),
+    "ComplexImplicit": lambda ops, tensor: complex(ops.item(tensor)),
+    "ScalarImplicit": lambda ops, tensor: ops.item(tensor),
+    "Bool": lambda ops, tensor: bool(ops.item(tensor)),
+    "requires_grad_": lambda ops, tensor, *_: tensor,
+    "_convolution": _convolution,
+    "_convolution_mode": _convolution_mode,
+    "unbind": _several("unbind", lambda tensor, dim=0: tensor.shape[dim]),
+    "split": _several("split", _parts),
+    "split_with_sizes": _several("split_with_sizes", _parts),
+    "unsafe_split": _several("unsafe_split", _parts),
+    "chunk": _several("chunk", lambda tensor, chunks, dim=0: min(chunks, tensor.shape[dim])),
+    "unsafe_chunk": _several("unsafe_chunk", lambda tensor, chunks, dim=0: min(chunks, tensor.shape[dim])),
+    "tensor_split": _several("tensor_split", lambda tensor, parts, dim=0: parts if type(parts) is int else len(parts)),
+    "hsplit": _several("hsplit", lambda tensor, parts: parts if type(parts) is int else len(parts)),
+    "vsplit": _several("vsplit", lambda tensor, parts: parts if type(parts) is int else len(parts)),
+    "dsplit": _several("dsplit", lambda tensor, parts: parts if type(parts) is int else len(parts)),
+}
+"""Operators that are not simply passed on."""
