@@ -15,6 +15,8 @@ import torch
 
 from assay.messages import one_line
 from assay.sources.torchscript import prim, scalars
+from assay.sources.torchscript.fused import FUSED
+from assay.sources.torchscript.lifetimes import Expiry, expiry
 from assay.sources.torchscript.program import ENUM, NAMED_TUPLE, Function, Program, ScriptClass
 from assay.sources.torchscript.refusal import MAX_CALLS, MAX_STEPS, Failed, Refusal, checked_integer, leaves, refuse
 from assay.sources.torchscript.tensor_ops import META, TensorOps
@@ -46,6 +48,8 @@ class Interpreter:
         self._steps = 0
         self._depth = 0
         self._places: list[tuple[Function, int]] = []
+        self._known_functions: set[ast.FunctionDef] = set()
+        self._expiry: Expiry = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Interpreter:
         """A copy of a model runs the same program."""
@@ -90,6 +94,9 @@ class Interpreter:
     def _body(self, function: Function, node: ast.FunctionDef, scope: Scope) -> Any:
         if self._depth >= MAX_CALLS:
             self.stop(f"more than {MAX_CALLS} nested calls")
+        if node not in self._known_functions:
+            self._known_functions.add(node)
+            self._expiry.update(expiry(node))
         self._depth += 1
         self._places.append((function, node.lineno))
         try:
@@ -135,6 +142,8 @@ class Interpreter:
             result = handler(self, statement, scope)
             if result is not _NOT_RETURNED:
                 return result
+            for name in self._expiry.get(statement, ()):
+                scope.pop(name, None)
         return _NOT_RETURNED
 
     def _step(self, line: int) -> None:
@@ -426,6 +435,8 @@ class Interpreter:
             return scalars.CONTAINERS[name](*args, **kwargs)
         if name in scalars.NUMBERS and not any(isinstance(each, torch.Tensor) for each in args):
             return scalars.NUMBERS[name](*args, **kwargs)
+        if name in FUSED:
+            return FUSED[name](self.tensors, *args, **kwargs)
         return self.tensors.run(name, args, kwargs)
 
     def _plain(self, apply: Callable[[], Any], what: str) -> Any:

@@ -1,0 +1,46 @@
+"""When the local variables of a function are used for the last time.
+
+TorchScript gives every value a name of its own and frees it after its last use, so that memory is that of the model's
+own code only if the interpreter does the same.
+"""
+
+from __future__ import annotations
+
+import ast
+
+Expiry = dict[ast.stmt, tuple[str, ...]]
+"""The variables that no statement uses after this one."""
+
+
+def expiry(function: ast.FunctionDef) -> Expiry:
+    """The variables to delete after each statement of a function."""
+    found: Expiry = {}
+    _of_block(function.body, frozenset(), {each.arg for each in function.args.args}, found)
+    return found
+
+
+def _of_block(statements: list[ast.stmt], after: frozenset[str], defined: set[str], found: Expiry) -> None:
+    """Add the statements of a block; `after` are the names used after it, `defined` those that may be deleted in it."""
+    used_later: list[frozenset[str]] = [after]
+    for statement in reversed(statements[1:]):
+        used_later.append(used_later[-1] | _names(statement))
+    present = set(defined)
+    for statement, later in zip(statements, reversed(used_later), strict=True):
+        inside = later | _names(statement) if isinstance(statement, (ast.For, ast.While)) else later
+        for block in (getattr(statement, "body", None), getattr(statement, "orelse", None)):
+            if block and not isinstance(statement, ast.FunctionDef):
+                _of_block(block, inside, set(), found)
+        present |= _bound(statement)
+        found[statement] = tuple(sorted(present - later))
+        present &= later
+
+
+def _names(statement: ast.AST) -> frozenset[str]:
+    return frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+
+
+def _bound(statement: ast.stmt) -> set[str]:
+    """The names that a statement may define."""
+    return {
+        node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
