@@ -120,7 +120,7 @@ def test_functions_that_run_the_model_reject_files_without_one(models_folder, re
         with pytest.raises(ReadError, match="weights without code"):
             assay.cost(source)
     with pytest.raises(TrustError):
-        assay.cost(models_folder / "s.pt")
+        assay.profile(models_folder / "s.pt")
 
 
 def test_a_pipeline_opens_by_name_like_a_live_one(models_folder, tmp_path, monkeypatch, capsys):

@@ -110,10 +110,12 @@ def attempt(
 
 
 def check_can_try(opened: Opened) -> None:
-    """Raise UsageError for a trace, before it is read."""
+    """Raise UsageError for a trace, before it is read; TrustError for a file whose code would run."""
     if opened.traced is not None:
         location = one_line(opened.origin.location)
         raise UsageError(f"traces cannot be tried: {location} has no model to change; give the model itself")
+    if opened.interpreted:
+        opened.with_weights.model  # noqa: B018
 
 
 def _fits(name: str, wishes: AttemptOptions, options: RunOptions) -> bool:

@@ -10,11 +10,14 @@ from torch import nn
 
 from assay.document.inspection import SourceCode
 from assay.errors import ReadError
+from assay.sources.torchscript.modules import ScriptModule, main_method
 
 
 def source_of(value: object) -> SourceCode:
     """The source code of the class of `value`; a ReadError with the reason if there is none."""
     cls = type(value)
+    if isinstance(value, ScriptModule):
+        return _of_file(value)
     if isinstance(value, torch.jit.ScriptModule):
         raise ReadError(f"{cls.__name__} is compiled TorchScript, which does not keep its Python source")
     whole, why = _text(cls)
@@ -23,6 +26,15 @@ def source_of(value: object) -> SourceCode:
     if source is None:
         raise ReadError(f"no source code for {cls.__module__}.{cls.__qualname__}: {why}")
     return SourceCode(cls.__name__, *source, *(forward or ("", 0, "")))
+
+
+def _of_file(module: ScriptModule) -> SourceCode:
+    """The code of a TorchScript file; the file named is the member of the archive."""
+    cls = module.script_class
+    name = cls.original_name.rpartition(".")[2]
+    forward = cls.methods.get(main_method(cls))
+    own = ("", 0, "") if forward is None else (cls.source.place, forward.node.lineno, cls.source.lines(forward.node))
+    return SourceCode(name, cls.source.place, cls.node.lineno, cls.source.lines(cls.node), *own)
 
 
 def _forward(value: object) -> Any:

@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from assay.sources.holders import attributes_of
+from assay.sources.torchscript.modules import ScriptModule
 
 _INTERNAL = frozenset(nn.Module().__dict__) | {"training", "forward_stats"}
 
@@ -47,7 +48,8 @@ def read(module: nn.Module) -> dict[str, Any]:
         return _scripted(module)
     native = type(module).__module__.startswith("torch.")
     result: dict[str, Any] = {}
-    for name, value in module.__dict__.items():
+    attributes = module.script_attributes if isinstance(module, ScriptModule) else module.__dict__
+    for name, value in attributes.items():
         if name in _INTERNAL or name in _POSITIONS:
             continue
         if name.startswith("_") and (native or not _is_private_setting(name, value)):

@@ -50,7 +50,7 @@ def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype
         return inputs
     target_device = "meta" if device is None and model.on_meta else device
     if inputs is None and model.inputs is not None:
-        how = "the shapes it was traced with" if model.interpreted else "the program's example inputs"
+        how = "the shapes it was traced with" if opened.origin.kind == "scripted" else "the program's example inputs"
         return _placed(*model.inputs, how, EXAMPLE, target_device, dtype)
     if inputs is None:
         return _inferred(model, target_device, dtype)

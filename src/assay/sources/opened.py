@@ -37,7 +37,7 @@ class Model(NamedTuple):
     @property
     def on_meta(self) -> bool:
         """Whether any parameter or buffer is on the meta device, without values."""
-        return any(tensor.is_meta for tensor in (*self.module.parameters(), *self.module.buffers()))
+        return self.interpreted or any(tensor.is_meta for tensor in (*self.module.parameters(), *self.module.buffers()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,6 +55,7 @@ class Opened(Displayed):
         runs: Whether a file that could be read as a document is trusted and run instead.
         files: The files it reads, opened once.
         traced: Reads the profiler traces, if that is what the files are.
+        interpreted: Whether the model is code of a file that is interpreted on shapes; running it needs trust.
     """
 
     origin: Origin
@@ -65,6 +66,7 @@ class Opened(Displayed):
     runs: bool = False
     files: Files = field(default_factory=Files)
     traced: Callable[[], list[Trace]] | None = None
+    interpreted: bool = False
 
     @cached_property
     def model(self) -> Model:

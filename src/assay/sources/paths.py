@@ -105,16 +105,16 @@ def _open_exported(recognised: Recognised, files: Files, trust: bool) -> Opened:
 
 def _open_scripted(recognised: Recognised, files: Files, trust: bool) -> Opened:
     """Open TorchScript: its code is interpreted on shapes, or run if the file is trusted."""
-    if trust:
-        return _open_code(recognised, files, trust)
-    from assay.sources.torchscript.read import read
+    from assay.sources.torchscript.read import read, with_traced_inputs
 
-    opened = _open_weights(recognised, files, trust)
-    assert recognised.archive is not None
-    origin = _origin("scripted", recognised.region.path)
-    return replace(
-        opened, origin=origin, build=partial(read, recognised.archive), load=partial(_raise_untrusted, origin.location)
-    )
+    archive = recognised.archive
+    assert archive is not None
+    opened = _open_code(recognised, files, trust)
+    if trust:
+        load = opened.build
+        return replace(opened, build=lambda: with_traced_inputs(load(), archive))
+    untrusted = partial(_raise_untrusted, opened.origin.location)
+    return replace(opened, build=partial(read, archive), load=untrusted, interpreted=True)
 
 
 def _open_code(recognised: Recognised, files: Files, trust: bool) -> Opened:

@@ -197,16 +197,18 @@ class _Analysis:
             return self._of_document(dataclasses.replace(opened, runs=False), None, str(error))
         if error is not None:
             return self._of_weights(opened, error)
+        timed = self._depth != STRUCTURE and not opened.interpreted
+        if opened.interpreted and self._depth != STRUCTURE:
+            self._missing[TIME] = f"{opened.origin.location} {UNTRUSTED}"
         try:
-            profiled = prepare(
-                opened, inputs, self._options, load=self._depth != STRUCTURE, on_progress=self._on_progress
-            )
+            profiled = prepare(opened, inputs, self._options, load=timed, on_progress=self._on_progress)
         except InputsError as error:
             if inputs is not None:
                 raise
             return self._of_tree(opened, str(error))
-        document = self._recorded(profiled) if self._depth == STRUCTURE else self._timed(profiled)
-        return self._finished(self._with_weights(document, opened))
+        document = self._timed(profiled) if timed else self._recorded(profiled)
+        code = operations(opened) if document.partial else None
+        return self._finished(self._with_weights(document, opened), code)
 
     def _begin(self, stage: str) -> None:
         self._on_progress(Progress(stage))
@@ -215,17 +217,18 @@ class _Analysis:
         """The analysis of a file without running its code: weights, and modules of TorchScript and pickled files."""
         self._begin(READING_WEIGHTS)
         document = weights_alone(opened, str(error), progress=self._progress)
-        why = f"{opened.origin.location} {UNTRUSTED}" if document.modules else str(error)
+        runs_code = document.modules and not opened.interpreted
+        why = f"{opened.origin.location} {UNTRUSTED}" if runs_code else str(error)
         if not document.modules:
             self._missing[ARCHITECTURE] = why
         self._without_pass(why)
-        assert opened.checkpoint is not None
-        return self._finished(document, operations(opened.checkpoint))
+        return self._finished(document, operations(opened))
 
     def _of_tree(self, opened: Opened, why: str) -> Analysis:
         """The analysis of a model whose inputs cannot be inferred."""
         self._without_pass(why)
-        return self._finished(self._with_weights(without_pass(opened, why), opened))
+        document = self._with_weights(without_pass(opened, why), opened)
+        return self._finished(document, operations(opened))
 
     def _of_document(self, opened: Opened, inputs: Any, why: str = "") -> Analysis:
         """The analysis of a saved document or an exported program, which is read and not run."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 ALLOWED = frozenset(
     """
-__and__ __iand__ __ior__ __ixor__ __lshift__ __or__ __rshift__ __xor__ _addmm_activation _batch_norm_impl_index
+T __and__ __iand__ __ior__ __ixor__ __lshift__ __or__ __rshift__ __xor__ _addmm_activation _batch_norm_impl_index
 _cdist_forward _conj _embedding_bag _euclidean_dist _index_put_impl_ _log_softmax _nnpack_spatial_convolution
 _pack_padded_sequence _pad_packed_sequence _scaled_dot_product_flash_attention_for_cpu _shape_as_tensor _softmax
 _to_copy _trilinear _unique _unique2 _unsafe_index _unsafe_view _upsample_bicubic2d_aa _upsample_bilinear2d_aa
@@ -55,22 +55,22 @@ logaddexp logaddexp2 logcumsumexp logdet logical_and logical_and_ logical_not lo
 logical_xor logical_xor_ logit logit_ logspace logsumexp lstm lstm_cell lt lt_ lu_solve lu_unpack mH mT
 margin_ranking_loss masked_fill masked_fill_ masked_scatter masked_scatter_ masked_select matmul matrix_H matrix_exp
 matrix_power max max_pool1d max_pool2d max_pool3d max_unpool2d max_unpool3d maximum mean median meshgrid min minimum
-mish mish_ mm moveaxis movedim mse_loss msort mul mul_ multi_margin_loss multilabel_margin_loss
+mish mish_ mm mode moveaxis movedim mse_loss msort mul mul_ multi_margin_loss multilabel_margin_loss
 multilabel_margin_loss_forward multinomial multiply multiply_ mv mvlgamma mvlgamma_ nan_to_num nan_to_num_ nanmean
 nanmedian nanquantile nansum narrow native_batch_norm native_channel_shuffle native_dropout native_group_norm
 native_layer_norm native_norm ne ne_ neg neg_ negative negative_ new_empty new_empty_strided new_full new_ones
 new_zeros nextafter nextafter_ nll_loss nll_loss2d nll_loss2d_forward nll_loss_forward nll_loss_nd nonzero
-nonzero_numpy nonzero_static norm norm_except_dim normal normal_ not_equal not_equal_ nuclear_norm one_hot ones
-ones_like orgqr ormqr outer pad pad_sequence pairwise_distance pdist permute pinverse pixel_shuffle pixel_unshuffle
-poisson poisson_nll_loss polar polygamma polygamma_ positive pow pow_ prelu prod put put_ qr quantile rad2deg
-rad2deg_ rand rand_like randint randint_like randn randn_like random random_ randperm range ravel real reciprocal
-reciprocal_ reflection_pad1d reflection_pad2d reflection_pad3d relu relu6 relu6_ relu_ remainder remainder_ renorm
-renorm_ repeat repeat_interleave replication_pad1d replication_pad2d replication_pad3d reshape reshape_as
-resolve_conj resolve_neg rms_norm rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell roll rot90 round round_ row_stack
-rrelu rrelu_ rsqrt rsqrt_ rsub scalar_tensor scaled_dot_product_attention scatter scatter_ scatter_add scatter_add_
-scatter_reduce scatter_reduce_ searchsorted select select_scatter selu selu_ sgn sgn_ sigmoid sigmoid_ sign sign_
-signbit silu silu_ sin sin_ sinc sinc_ sinh sinh_ slice_copy slice_inverse slice_scatter slogdet slow_conv3d
-slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d slow_conv_transpose3d
+nonzero_numpy nonzero_static norm norm_except_dim normal normal_ not_equal not_equal_ nuclear_norm numpy_T one_hot
+ones ones_like orgqr ormqr outer pad pad_sequence pairwise_distance pdist permute pinverse pixel_shuffle
+pixel_unshuffle poisson poisson_nll_loss polar polygamma polygamma_ positive pow pow_ prelu prod put put_ qr
+quantile rad2deg rad2deg_ rand rand_like randint randint_like randn randn_like random random_ randperm range ravel
+real reciprocal reciprocal_ reflection_pad1d reflection_pad2d reflection_pad3d relu relu6 relu6_ relu_ remainder
+remainder_ renorm renorm_ repeat repeat_interleave replication_pad1d replication_pad2d replication_pad3d reshape
+reshape_as resolve_conj resolve_neg rms_norm rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell roll rot90 round round_
+row_stack rrelu rrelu_ rsqrt rsqrt_ rsub scalar_tensor scaled_dot_product_attention scatter scatter_ scatter_add
+scatter_add_ scatter_reduce scatter_reduce_ searchsorted select select_scatter selu selu_ sgn sgn_ sigmoid sigmoid_
+sign sign_ signbit silu silu_ sin sin_ sinc sinc_ sinh sinh_ slice_copy slice_inverse slice_scatter slogdet
+slow_conv3d slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d slow_conv_transpose3d
 smooth_l1_loss soft_margin_loss softmax softplus softshrink sort special_airy_ai special_bessel_j0 special_bessel_j1
 special_bessel_y0 special_bessel_y1 special_chebyshev_polynomial_t special_chebyshev_polynomial_u
 special_chebyshev_polynomial_v special_chebyshev_polynomial_w special_digamma special_entr special_erf special_erfc

@@ -16,10 +16,10 @@ import torch
 from assay.messages import one_line
 from assay.sources.torchscript import prim, scalars
 from assay.sources.torchscript.fused import FUSED
-from assay.sources.torchscript.lifetimes import Expiry, expiry
+from assay.sources.torchscript.lifetimes import Expiry
 from assay.sources.torchscript.program import ENUM, NAMED_TUPLE, Function, Program, ScriptClass
 from assay.sources.torchscript.refusal import MAX_CALLS, MAX_STEPS, Failed, Refusal, checked_integer, leaves, refuse
-from assay.sources.torchscript.tensor_ops import META, TensorOps
+from assay.sources.torchscript.tensor_ops import TensorOps
 from assay.sources.torchscript.values import Closure, EnumMember, Opaque, ScriptObject, named_tuple
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Interpreter:
         self._depth = 0
         self._places: list[tuple[Function, int]] = []
         self._known_functions: set[ast.FunctionDef] = set()
-        self._expiry: Expiry = {}
+        self._expiry = Expiry({}, set())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Interpreter:
         """A copy of a model runs the same program."""
@@ -86,7 +86,7 @@ class Interpreter:
         where = "the code"
         if self._places:
             function, line = self._places[-1]
-            where = f"{one_line(function.name)} (line {line} of {one_line(function.place)})"
+            where = f"{one_line(function.name)} (line {line} of {one_line(function.source.place)})"
         located = type(error)(f"{where} {error.verb}: {error}")
         located.__cause__ = error
         return located
@@ -96,7 +96,7 @@ class Interpreter:
             self.stop(f"more than {MAX_CALLS} nested calls")
         if node not in self._known_functions:
             self._known_functions.add(node)
-            self._expiry.update(expiry(node))
+            self._expiry.add(node)
         self._depth += 1
         self._places.append((function, node.lineno))
         try:
@@ -142,7 +142,7 @@ class Interpreter:
             result = handler(self, statement, scope)
             if result is not _NOT_RETURNED:
                 return result
-            for name in self._expiry.get(statement, ()):
+            for name in self._expiry.after.get(statement, ()):
                 scope.pop(name, None)
         return _NOT_RETURNED
 
@@ -236,7 +236,7 @@ class Interpreter:
         return result
 
     def _define(self, node: ast.FunctionDef, scope: Scope) -> Any:
-        scope[node.name] = Closure(node, scope, self._places[-1][0])
+        scope[node.name] = Closure(node, dict(scope), self._places[-1][0])
         return _NOT_RETURNED
 
     def _pass(self, node: ast.Pass, scope: Scope) -> Any:
@@ -252,7 +252,7 @@ class Interpreter:
 
     def _name(self, node: ast.Name, scope: Scope) -> Any:
         if node.id in scope:
-            return scope[node.id]
+            return scope.pop(node.id) if node in self._expiry.last_uses else scope[node.id]
         if node.id in _CONSTANTS:
             return _CONSTANTS[node.id]
         self.stop(f"the name {one_line(node.id)}, which has no value")
@@ -427,7 +427,7 @@ class Interpreter:
         if space not in ("torch", "aten"):
             refuse(f"the operator {one_line(space)}::{one_line(name)}, which is not one of those that are interpreted")
         if name == "device":
-            return META
+            return torch.device(args[0])
         if name in scalars.ALWAYS:
             return scalars.ALWAYS[name](*args, **kwargs)
         first = args[0] if args else None

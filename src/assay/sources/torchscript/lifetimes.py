@@ -7,16 +7,20 @@ own code only if the interpreter does the same.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
+from typing import NamedTuple
 
-Expiry = dict[ast.stmt, tuple[str, ...]]
-"""The variables that no statement uses after this one."""
+class Expiry(NamedTuple):
+    """When variables are deleted."""
 
+    after: dict[ast.stmt, tuple[str, ...]]
+    """The variables that are not used after a statement."""
+    last_uses: set[ast.expr]
+    """The names in expressions whose variables are not used after them."""
 
-def expiry(function: ast.FunctionDef) -> Expiry:
-    """The variables to delete after each statement of a function."""
-    found: Expiry = {}
-    _of_block(function.body, frozenset(), {each.arg for each in function.args.args}, found)
-    return found
+    def add(self, function: ast.FunctionDef) -> None:
+        """Add the statements of a function."""
+        _of_block(function.body, frozenset(), {each.arg for each in function.args.args}, self)
 
 
 def _of_block(statements: list[ast.stmt], after: frozenset[str], defined: set[str], found: Expiry) -> None:
@@ -31,8 +35,22 @@ def _of_block(statements: list[ast.stmt], after: frozenset[str], defined: set[st
             if block and not isinstance(statement, ast.FunctionDef):
                 _of_block(block, inside, set(), found)
         present |= _bound(statement)
-        found[statement] = tuple(sorted(present - later))
+        found.after[statement] = tuple(sorted(present - later))
+        if isinstance(statement, (ast.Assign, ast.Expr, ast.Return)) and statement.value is not None:
+            found.last_uses.update(_last_uses(statement.value, present - later))
         present &= later
+
+
+def _last_uses(expression: ast.expr, names: set[str]) -> Iterable[ast.expr]:
+    """The last use of each of these names, in order of evaluation."""
+    last: dict[str, ast.expr] = {}
+    pending: list[ast.AST] = [expression]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Name) and node.id in names:
+            last[node.id] = node
+        pending.extend(reversed(list(ast.iter_child_nodes(node))))
+    return last.values()
 
 
 def _names(statement: ast.AST) -> frozenset[str]:

@@ -9,7 +9,7 @@ import torch
 
 from assay.sources.torchscript import scalars
 from assay.sources.torchscript.refusal import Raised, checked_integer, refuse
-from assay.sources.torchscript.tensor_ops import META, TensorOps, code_of
+from assay.sources.torchscript.tensor_ops import CPU, META, TensorOps, code_of
 from assay.sources.torchscript.values import EnumMember
 
 _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
@@ -27,7 +27,7 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
 _SCALAR_TYPES: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "number": lambda value: value}
 
 
-def _raise(message: Any = "", *rest: Any) -> None:
+def _raise(ops: TensorOps, message: Any = "", *rest: Any) -> None:
     raise Raised(scalars.text_of(message))
 
 
@@ -106,7 +106,7 @@ PRIM: dict[str, Callable[..., Any]] = {
     "NumToTensor": lambda ops, number: ops.size_tensor(number),
     "RaiseException": _raise,
     "dtype": lambda ops, tensor: code_of(tensor.dtype),
-    "device": lambda ops, tensor: META,
+    "device": lambda ops, tensor: META if tensor.is_meta else CPU,
     "layout": lambda ops, tensor: 0 if tensor.layout is torch.strided else refuse("the layout of a sparse tensor"),
     "type": _kind,
     "index": lambda ops, device: device.index,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any, NamedTuple
 
 from assay.checkpoint.formats.archive import ZipArchive
@@ -19,14 +20,26 @@ MAX_CODE_BYTES = 8 << 20
 MODULE, NAMED_TUPLE, ENUM, INTERFACE = "Module", "NamedTuple", "Enum", "ModuleInterface"
 
 
+class Source(NamedTuple):
+    """A source file."""
+
+    place: str
+    """The member of the archive, such as `__torch__/net.py`."""
+    text: tuple[str, ...]
+    """Its lines."""
+
+    def lines(self, node: ast.stmt) -> str:
+        """The text of a definition."""
+        return "".join(self.text[node.lineno - 1 : node.end_lineno])
+
+
 class Function(NamedTuple):
     """A function or method."""
 
     name: str
     """Its name for messages: `Net.forward`."""
     node: ast.FunctionDef
-    place: str
-    """The member of the archive that defines it."""
+    source: Source
 
 
 class ScriptClass(NamedTuple):
@@ -43,6 +56,8 @@ class ScriptClass(NamedTuple):
     """Constants, and the members of an enum."""
     parameters: frozenset[str]
     buffers: frozenset[str]
+    node: ast.ClassDef
+    source: Source
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ScriptClass:
         """A copy of a model has the same classes."""
@@ -86,22 +101,41 @@ class Program:
         try:
             data = self._archive.read(member, self._remaining)
             self._remaining -= len(data)
-            tree = parse(data.decode("utf-8"))
+            text = _with_letters(data.decode("utf-8"))
+            tree = parse(text)
         except (UnicodeError, Unreadable) as error:
             raise ReadError(f"the code in {one_line(place)} is not TorchScript, or nests too deep") from error
+        source = Source(place, tuple(text.splitlines(keepends=True)))
         found: dict[str, ScriptClass | Function] = {}
         for node in tree.body:
             if isinstance(node, ast.ClassDef):
-                found[node.name] = _class(node, f"{module}.{node.name}", place)
+                found[node.name] = _class(node, f"{module}.{node.name}", source)
             elif isinstance(node, ast.FunctionDef):
-                found[node.name] = Function(node.name, node, place)
+                found[node.name] = Function(node.name, node, source)
         return found
 
 
-def _class(node: ast.ClassDef, name: str, place: str) -> ScriptClass:
+_ESCAPE = r"\\([/0])([)-7])([)-7])"
+_LETTERS = re.compile(rf"\\\\|(?:{_ESCAPE})+")
+
+
+def _with_letters(text: str) -> str:
+    """The source with the letters beyond ASCII, whose bytes torch writes as octal numbers with negative digits."""
+    return _LETTERS.sub(_letters, text) if "\\" in text else text
+
+
+def _letters(match: re.Match[str]) -> str:
+    digits = [[ord(digit) - ord("0") for digit in found] for found in re.findall(_ESCAPE, match[0])]
+    if not any(min(each) < 0 for each in digits):
+        return match[0]
+    data = bytes((64 * high + 8 * middle + low) & 0xFF for high, middle, low in digits)
+    return data.decode("utf-8", "replace")
+
+
+def _class(node: ast.ClassDef, name: str, source: Source) -> ScriptClass:
     bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
     methods = {
-        each.name: Function(f"{node.name}.{each.name}", each, place)
+        each.name: Function(f"{node.name}.{each.name}", each, source)
         for each in node.body
         if isinstance(each, ast.FunctionDef)
     }
@@ -116,10 +150,10 @@ def _class(node: ast.ClassDef, name: str, place: str) -> ScriptClass:
         elif isinstance(each, ast.Assign) and len(each.targets) == 1:
             _assigned(each.targets[0], each.value, fields, values, lists)
         elif not isinstance(each, (ast.FunctionDef, ast.Pass)):
-            refuse(f"{place} has a statement in a class that TorchScript does not write")
+            refuse(f"{source.place} has a statement in a class that TorchScript does not write")
     none: frozenset[str] = frozenset()
     parameters, buffers = lists.get("__parameters__", none), lists.get("__buffers__", none)
-    return ScriptClass(name, bases[0] if bases else "", methods, tuple(fields), values, parameters, buffers)
+    return ScriptClass(name, bases[0] if bases else "", methods, tuple(fields), values, parameters, buffers, node, source)
 
 
 def _assigned(

@@ -9,10 +9,11 @@ from assay.checkpoint.formats.torch_zip import prefix_of, unpickle
 from assay.checkpoint.formats.torchscript import CONSTANTS
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.values import RawStorage, TensorValue
-from assay.errors import ReadError
+from assay.errors import InputsError, ReadError
 from assay.messages import one_line
 from assay.sources.needs import need
 from assay.sources.opened import Model
+from assay.sources.tensors import TensorSpec, make
 from assay.sources.torchscript.program import Program
 
 _TRACED = "traced_inputs.pkl"
@@ -35,7 +36,12 @@ def read(archive: ZipArchive) -> Model:
     except (ReadError, RecursionError) as error:
         reason = "it nests too deep" if isinstance(error, RecursionError) else str(error)
         raise ReadError(f"the model in {one_line(archive.region.path)} cannot be read: {reason}") from error
-    return Model(module, inputs=_traced_inputs(archive, method), interpreted=True)
+    return Model(module, inputs=_traced_inputs(archive, method, "meta"), interpreted=True)
+
+
+def with_traced_inputs(model: Model, archive: ZipArchive) -> Model:
+    """A trusted model with inputs of the shapes that it was traced with, if it was."""
+    return model._replace(inputs=_traced_inputs(archive, "forward", "cpu"))
 
 
 def _constants(archive: ZipArchive) -> dict[str, Any]:
@@ -51,7 +57,9 @@ def _constants(archive: ZipArchive) -> dict[str, Any]:
     return {f"c{position}": tensors.tensor(value) for position, value in items if isinstance(value, TensorValue)}
 
 
-def _traced_inputs(archive: ZipArchive, method: str) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+def _traced_inputs(
+    archive: ZipArchive, method: str, device: str
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """Tensors of the shapes and types that `method` was traced with; None if the file does not have them."""
     if prefix_of(archive) + _TRACED not in archive.members:
         return None
@@ -62,7 +70,7 @@ def _traced_inputs(archive: ZipArchive, method: str) -> tuple[tuple[Any, ...], d
     values = stored.get(method) if isinstance(stored, dict) else None
     if not isinstance(values, (list, tuple)):
         return None
-    made = [_input(value) for value in values]
+    made = [_input(value, device) for value in values]
     return None if any(each is NotImplemented for each in made) else (tuple(made), {})
 
 
@@ -71,29 +79,31 @@ _MOST_KNOWN = 1 << 16
 """Integers of larger inputs have no values."""
 
 
-def _input(value: Any) -> Any:
+def _input(value: Any, device: str) -> Any:
     """One argument of a traced call, with made-up values: its stored ones are never read."""
     if isinstance(value, TensorValue):
-        return _tensor(value)
+        return _tensor(value, device)
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, dict):
-        items = {key: _input(item) for key, item in value.items()}
+        items = {key: _input(item, device) for key, item in value.items()}
         return NotImplemented if any(item is NotImplemented for item in items.values()) else items
     if isinstance(value, (list, tuple)):
-        made = [_input(item) for item in value]
+        made = [_input(item, device) for item in value]
         return NotImplemented if any(item is NotImplemented for item in made) else type(value)(made)
     return NotImplemented
 
 
-def _tensor(value: TensorValue) -> Any:
-    """Integers are ones, which is a valid id, mask and length; floating-point numbers are on meta."""
+def _tensor(value: TensorValue, device: str) -> Any:
+    """Integers are ones, which is a valid id, mask and length; floating-point numbers are normal, if not on meta."""
     torch = need("torch")
     name = dtype_name(value.dtype) or (value.storage.dtype if isinstance(value.storage, RawStorage) else "")
     dtype = getattr(torch, name, None)
     try:
         tensor = torch.empty(tuple(value.shape), dtype=dtype, device="meta")
-        integral = not (tensor.is_floating_point() or tensor.is_complex())
-        return torch.ones_like(tensor, device="cpu") if integral and tensor.numel() <= _MOST_KNOWN else tensor
-    except (RuntimeError, TypeError, ValueError, OverflowError):
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            return torch.ones_like(tensor, device="cpu" if tensor.numel() <= _MOST_KNOWN else device)
+        spec = TensorSpec(tuple(tensor.shape), name)
+        return tensor if device == "meta" else make([spec], device)[0][0]
+    except (RuntimeError, TypeError, ValueError, OverflowError, InputsError):
         return NotImplemented

@@ -18,7 +18,7 @@ from assay.messages import error_line
 from assay.sources.torchscript.allowed import ALLOWED
 from assay.sources.torchscript.refusal import MAX_KNOWN_BYTES, MAX_OPS, MAX_OUTPUTS, Refusal, refuse
 
-META = torch.device("meta")
+META, CPU = torch.device("meta"), torch.device("cpu")
 END = (1 << 63) - 1
 """What TorchScript writes for the end of a slice that has none."""
 LARGEST_KNOWN = 1 << 22
