@@ -37,7 +37,9 @@ class Model(NamedTuple):
     @property
     def on_meta(self) -> bool:
         """Whether any parameter or buffer is on the meta device, without values."""
-        return self.interpreted or any(tensor.is_meta for tensor in (*self.module.parameters(), *self.module.buffers()))
+        return self.interpreted or any(
+            tensor.is_meta for tensor in (*self.module.parameters(), *self.module.buffers())
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

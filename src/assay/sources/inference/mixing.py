@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 from torch.utils.flop_counter import flop_registry
 
 _LARGEST = 1 << 22
@@ -55,7 +54,7 @@ class Mixing(TorchDispatchMode):  # type: ignore[misc]  # torch is not read by t
                 args, kwargs = tree_map(_to_meta, (args, kwargs))
             if kwargs.get("device") is not None:
                 kwargs["device"] = torch.device("meta")
-        elif _on_meta(kwargs.get("device")) and _may_stay(func, args, tensors):
+        elif _on_meta(kwargs.get("device")) and _may_stay(func, args, kwargs, tensors):
             kwargs["device"] = torch.device("cpu")
         result = _grouped(*args) if func is _GROUPED and args[0].is_meta else func(*args, **kwargs)
         formula = flop_registry.get(getattr(func, "_overloadpacket", None))
@@ -88,12 +87,14 @@ def _on_meta(device: Any) -> bool:
     return device is not None and torch.device(device).type == "meta"
 
 
-def _may_stay(func: Any, args: tuple[Any, ...], tensors: list[Tensor]) -> bool:
+def _may_stay(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Tensor]) -> bool:
     """Whether the result keeps its values instead of moving to the meta device."""
     if tensors:
         return not any(tensor.is_floating_point() for tensor in tensors)
-    sizes = [size for size in tree_leaves(args[:1]) if isinstance(size, int)]
-    return not any(part in func._schema.name for part in _RANDOM) and math.prod(sizes) <= _LARGEST
+    if any(part in func._schema.name for part in _RANDOM):
+        return False
+    result = func(*args, **kwargs)
+    return not isinstance(result, Tensor) or result.numel() <= _LARGEST
 
 
 def _with_positions(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -5,8 +5,7 @@ Left out are operators that open files, communicate, resize storage in place, or
 
 from __future__ import annotations
 
-ALLOWED = frozenset(
-    """
+_NAMES = """
 T __and__ __iand__ __ior__ __ixor__ __lshift__ __or__ __rshift__ __xor__ _addmm_activation _batch_norm_impl_index
 _cdist_forward _conj _embedding_bag _euclidean_dist _index_put_impl_ _log_softmax _nnpack_spatial_convolution
 _pack_padded_sequence _pad_packed_sequence _scaled_dot_product_flash_attention_for_cpu _shape_as_tensor _softmax
@@ -91,6 +90,6 @@ unique_dim_consecutive unsafe_chunk unsafe_split unsafe_split_with_sizes unsquee
 upsample_bilinear2d upsample_linear1d upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_trilinear3d
 var var_mean vdot view view_as view_as_complex view_as_real vsplit vstack where xlogy xlogy_ zero zero_ zeros
 zeros_like
-""".split()
-)
+"""
+ALLOWED = frozenset(_NAMES.split())
 """Names in the namespace aten."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -119,7 +120,7 @@ def encoder_layer(
     return norm_2(run.add(source, feed(source)))
 
 
-FUSED = {
+FUSED: dict[str, Callable[..., Any]] = {
     "_native_multi_head_attention": multi_head_attention,
     "_transformer_encoder_layer_fwd": encoder_layer,
 }

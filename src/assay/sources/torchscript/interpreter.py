@@ -1,7 +1,7 @@
 """Runs the statements and expressions of TorchScript's language on values; what is not listed here is refused.
 
-Python's own attributes, methods and operators are never applied to a value: attributes exist only on modules, objects,
-named tuples and enums of the file, and every operator is in a table.
+Python's own attributes, methods and operators are never applied to a value: attributes exist only on modules,
+objects, named tuples and enums of the file, and every operator is in a table.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 
 from assay.messages import one_line
-from assay.sources.torchscript import prim, scalars
-from assay.sources.torchscript.fused import FUSED
+from assay.sources.torchscript import operators, prim, scalars
 from assay.sources.torchscript.lifetimes import Expiry
 from assay.sources.torchscript.program import ENUM, NAMED_TUPLE, Function, Program, ScriptClass
-from assay.sources.torchscript.refusal import MAX_CALLS, MAX_STEPS, Failed, Refusal, checked_integer, leaves, refuse
+from assay.sources.torchscript.refusal import MAX_CALLS, MAX_STEPS, Failed, Refusal, checked_integer, leaves
 from assay.sources.torchscript.tensor_ops import TensorOps
 from assay.sources.torchscript.values import Closure, EnumMember, Opaque, ScriptObject, named_tuple
 
@@ -32,7 +31,12 @@ FORWARD = re.compile(r"forward(__)?\d*")
 `forward` becomes `forward__0`."""
 
 _NOT_RETURNED = object()
-_CONSTANTS = {"inf": float("inf"), "nan": float("nan"), "infj": complex(0, float("inf")), "nanj": complex(0, float("nan"))}
+_CONSTANTS = {
+    "inf": float("inf"),
+    "nan": float("nan"),
+    "infj": complex(0, float("inf")),
+    "nanj": complex(0, float("nan")),
+}
 _FAILURES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What an operator raises on plain values that it cannot be applied to."""
 
@@ -217,9 +221,9 @@ class Interpreter:
 
     def _truth(self, node: ast.expr, scope: Scope) -> bool:
         value = self.evaluate(node, scope)
-        if isinstance(value, (bool, int, float, torch.Tensor)):
-            return bool(prim.BARE["bool"](self.tensors, value))
-        self.stop("a condition that is no number")
+        if not isinstance(value, (bool, int, float, torch.Tensor)):
+            self.stop("a condition that is no number")
+        return bool(prim.BARE["bool"](self.tensors, value))
 
     def _with(self, node: ast.With, scope: Scope) -> Any:
         managers = []
@@ -255,7 +259,7 @@ class Interpreter:
             return scope.pop(node.id) if node in self._expiry.last_uses else scope[node.id]
         if node.id in _CONSTANTS:
             return _CONSTANTS[node.id]
-        self.stop(f"the name {one_line(node.id)}, which has no value")
+        return self.stop(f"the name {one_line(node.id)}, which has no value")
 
     def _list(self, node: ast.List, scope: Scope) -> Any:
         return self._container([self.evaluate(item, scope) for item in node.elts])
@@ -295,7 +299,9 @@ class Interpreter:
     def _submodule(self, module: Any, index: Any) -> Any:
         children = list(module._modules.values())
         if isinstance(index, str):
-            return module._modules[index] if index in module._modules else self.stop("a submodule that does not exist")
+            return (
+                module._modules[index] if index in module._modules else self.stop("a submodule that does not exist")
+            )
         return self._plain(lambda: children[index], "an index")
 
     def _attribute(self, node: ast.Attribute, scope: Scope) -> Any:
@@ -306,7 +312,9 @@ class Interpreter:
         """The function, class, enum member or constant of a dotted path."""
         if path.startswith("CONSTANTS."):
             name = path.partition(".")[2]
-            return self._constants[name] if name in self._constants else self.stop(f"{one_line(path)}, which is missing")
+            return (
+                self._constants[name] if name in self._constants else self.stop(f"{one_line(path)}, which is missing")
+            )
         found = self.program.find(path)
         if found is None:
             owner, _, name = path.rpartition(".")
@@ -322,15 +330,16 @@ class Interpreter:
 
     def _get_attribute(self, value: Any, name: str) -> Any:
         if isinstance(value, torch.nn.Module):
-            found = value.attribute(name)  # type: ignore[operator]
+            found = value.attribute(name)
             return self._class_constant(self._class_of(value), name) if found is MISSING else found
         if isinstance(value, ScriptObject):
             return value.fields[name] if name in value.fields else self._class_constant(value.cls, name)
-        if isinstance(value, tuple) and name in getattr(value, "_fields", ()):
-            return value[value._fields.index(name)]  # type: ignore[attr-defined]
+        fields = getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
+        if name in fields:
+            return value[fields.index(name)]
         if isinstance(value, EnumMember) and name in ("name", "value"):
             return value.name if name == "name" else value.value
-        self.stop(f"the attribute {one_line(name)} of {_kind(value)}")
+        return self.stop(f"the attribute {one_line(name)} of {_kind(value)}")
 
     def _class_constant(self, cls: ScriptClass, name: str) -> Any:
         if name not in cls.values:
@@ -339,7 +348,7 @@ class Interpreter:
 
     def _set_attribute(self, owner: Any, name: str, value: Any) -> None:
         if isinstance(owner, torch.nn.Module):
-            owner.set_attribute(name, value)  # type: ignore[operator]
+            owner.set_attribute(name, value)
         elif isinstance(owner, ScriptObject):
             owner.fields[name] = value
         else:
@@ -357,7 +366,8 @@ class Interpreter:
         else:
             path = _global_path(function, scope) if isinstance(function, ast.Attribute) else ""
             if path.startswith(("torch.", "ops.")):
-                return self._operator(path, *self._arguments(node, scope))
+                args, kwargs = self._arguments(node, scope)
+                return self._plain(lambda: operators.apply(self.tensors, path, args, kwargs), path)
             if path.endswith(".__new__"):
                 return self._new(self.program.class_named(path.removesuffix(".__new__")))
             if isinstance(function, ast.Attribute) and not path:
@@ -371,7 +381,7 @@ class Interpreter:
             return named_tuple(target, args)
         if isinstance(target, Closure):
             return self._body(target.outer, target.node, dict(target.scope))
-        self.stop(f"a call of {_kind(target)}")
+        return self.stop(f"a call of {_kind(target)}")
 
     def _arguments(self, node: ast.Call, scope: Scope) -> tuple[tuple[Any, ...], dict[str, Any]]:
         args = tuple([self.evaluate(each, scope) for each in node.args])
@@ -409,35 +419,10 @@ class Interpreter:
         if isinstance(owner, torch.nn.Module):
             if FORWARD.fullmatch(name) and not kwargs:
                 return owner(*args, **({} if name == "forward" else {METHOD: name}))
-            return self.run(owner, name, args, kwargs)  # type: ignore[arg-type]
+            return self.run(owner, name, args, kwargs)
         if isinstance(owner, ScriptObject) and name in owner.cls.methods:
             return self.call(owner.cls.methods[name], (owner, *args), kwargs)
-        self.stop(f"the method {one_line(name)} of {_kind(owner)}")
-
-    def _operator(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of `torch.add` or `ops.prim.device`."""
-        space, _, name = path.partition(".")
-        if space == "ops":
-            space, _, name = name.partition(".")
-        return self._plain(lambda: self._applied(space, name, args, kwargs), path)
-
-    def _applied(self, space: str, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if space == "prim" and name in prim.PRIM:
-            return prim.PRIM[name](self.tensors, *args, **kwargs)
-        if space not in ("torch", "aten"):
-            refuse(f"the operator {one_line(space)}::{one_line(name)}, which is not one of those that are interpreted")
-        if name == "device":
-            return torch.device(args[0])
-        if name in scalars.ALWAYS:
-            return scalars.ALWAYS[name](*args, **kwargs)
-        first = args[0] if args else None
-        if isinstance(first, (list, tuple, dict, str)) and name in scalars.CONTAINERS:
-            return scalars.CONTAINERS[name](*args, **kwargs)
-        if name in scalars.NUMBERS and not any(isinstance(each, torch.Tensor) for each in args):
-            return scalars.NUMBERS[name](*args, **kwargs)
-        if name in FUSED:
-            return FUSED[name](self.tensors, *args, **kwargs)
-        return self.tensors.run(name, args, kwargs)
+        return self.stop(f"the method {one_line(name)} of {_kind(owner)}")
 
     def _plain(self, apply: Callable[[], Any], what: str) -> Any:
         """The result of `apply`; an error of Python's about plain values becomes one of the file's."""

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable
 from typing import NamedTuple
 
+
 class Expiry(NamedTuple):
     """When variables are deleted."""
 
@@ -24,7 +25,7 @@ class Expiry(NamedTuple):
 
 
 def _of_block(statements: list[ast.stmt], after: frozenset[str], defined: set[str], found: Expiry) -> None:
-    """Add the statements of a block; `after` are the names used after it, `defined` those that may be deleted in it."""
+    """Add the statements of a block; `after` are names used after it, `defined` those that may be deleted in it."""
     used_later: list[frozenset[str]] = [after]
     for statement in reversed(statements[1:]):
         used_later.append(used_later[-1] | _names(statement))
@@ -59,6 +60,4 @@ def _names(statement: ast.AST) -> frozenset[str]:
 
 def _bound(statement: ast.stmt) -> set[str]:
     """The names that a statement may define."""
-    return {
-        node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
+    return {node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

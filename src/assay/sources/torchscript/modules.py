@@ -1,4 +1,4 @@
-"""The modules of a TorchScript file: their `forward` is interpreted, so that everything that watches modules works."""
+"""The modules of a TorchScript file, whose `forward` is interpreted; whatever watches modules can watch them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,12 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
     "Dict": (dict,),
     "Tuple": (tuple,),
 }
-_SCALAR_TYPES: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "number": lambda value: value}
+_SCALAR_TYPES: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "number": lambda value: value,
+}
 
 
 def _raise(ops: TensorOps, message: Any = "", *rest: Any) -> None:

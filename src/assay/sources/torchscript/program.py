@@ -1,4 +1,4 @@
-"""The classes and functions of a TorchScript archive, by qualified name; a source file is parsed when it is needed."""
+"""The classes and functions of a TorchScript archive by qualified name; a source file is parsed when needed."""
 
 from __future__ import annotations
 
@@ -153,7 +153,9 @@ def _class(node: ast.ClassDef, name: str, source: Source) -> ScriptClass:
             refuse(f"{source.place} has a statement in a class that TorchScript does not write")
     none: frozenset[str] = frozenset()
     parameters, buffers = lists.get("__parameters__", none), lists.get("__buffers__", none)
-    return ScriptClass(name, bases[0] if bases else "", methods, tuple(fields), values, parameters, buffers, node, source)
+    return ScriptClass(
+        name, bases[0] if bases else "", methods, tuple(fields), values, parameters, buffers, node, source
+    )
 
 
 def _assigned(

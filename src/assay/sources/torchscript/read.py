@@ -57,9 +57,7 @@ def _constants(archive: ZipArchive) -> dict[str, Any]:
     return {f"c{position}": tensors.tensor(value) for position, value in items if isinstance(value, TensorValue)}
 
 
-def _traced_inputs(
-    archive: ZipArchive, method: str, device: str
-) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+def _traced_inputs(archive: ZipArchive, method: str, device: str) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
     """Tensors of the shapes and types that `method` was traced with; None if the file does not have them."""
     if prefix_of(archive) + _TRACED not in archive.members:
         return None

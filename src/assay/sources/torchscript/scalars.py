@@ -85,7 +85,9 @@ def _format(template: str, *values: Any) -> str:
     """The template with each `{}` replaced; format specifications have no meaning in TorchScript."""
     parts = template.split("{}")
     texts = [*map(text_of, values), *[""] * len(parts)]
-    return checked_text("".join(part + text for part, text in zip(parts, [*texts[: len(parts) - 1], ""], strict=True)))
+    return checked_text(
+        "".join(part + text for part, text in zip(parts, [*texts[: len(parts) - 1], ""], strict=True))
+    )
 
 
 def _percent_format(template: str, *values: Any) -> str:
@@ -101,9 +103,10 @@ def _append(items: list[Any], item: Any) -> list[Any]:
     return items
 
 
-def _extend(items: list[Any], more: Any) -> None:
+def _extend(items: list[Any], more: Any) -> list[Any]:
     for item in list(more):
         _append(items, item)
+    return items
 
 
 def _insert(items: list[Any], index: int, item: Any) -> None:
@@ -160,6 +163,11 @@ def _dictionary(items: Any = ()) -> dict[Any, Any]:
     return pairs
 
 
+def _update(items: dict[Any, Any], more: dict[Any, Any]) -> None:
+    for key, value in more.items():
+        _set_item(items, key, value)
+
+
 def _range_length(low: int, high: int, step: int) -> int:
     return len(range(low, high, step))
 
@@ -177,10 +185,19 @@ def _of_math(name: str) -> Operator:
     return lambda *args: imaginary(*args) if imaginary and isinstance(args[0], complex) else real(*args)
 
 
-_MATH = (
-    "sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh fmod hypot "
-    "erf erfc gamma lgamma degrees radians copysign isnan isinf isfinite modf frexp ldexp"
-).split()
+def _of_text(method: Operator) -> Operator:
+    return lambda text, *args: method(text, *args)
+
+
+_MATH = """
+sqrt exp log log2 log10 log1p expm1 sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh atanh fmod hypot erf
+erfc gamma lgamma degrees radians copysign isnan isinf isfinite modf frexp ldexp
+"""
+_TEXT = """
+lower upper title capitalize strip lstrip rstrip startswith endswith find rfind rindex isdigit isalpha isalnum
+isdecimal isnumeric isspace isupper islower istitle isidentifier isprintable swapcase splitlines partition rpartition
+rsplit
+"""
 
 ALWAYS: dict[str, Operator] = {
     "__is__": operator.is_,
@@ -204,7 +221,7 @@ ALWAYS: dict[str, Operator] = {
 """Operators that do the same whatever they are given."""
 
 NUMBERS: dict[str, Operator] = {
-    **{name: _number(_of_math(name)) for name in _MATH},
+    **{name: _number(_of_math(name)) for name in _MATH.split()},
     **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     "add": _number(_add),
     "sub": _number(operator.sub),
@@ -257,7 +274,7 @@ NUMBERS: dict[str, Operator] = {
 CONTAINERS: dict[str, Operator] = {
     "len": len,
     "add": _add,
-    "add_": lambda items, more: (_extend(items, more), items)[1],
+    "add_": _extend,
     "mul": _multiply,
     "eq": operator.eq,
     "ne": operator.ne,
@@ -286,7 +303,7 @@ CONTAINERS: dict[str, Operator] = {
     "items": lambda items: list(items.items()),
     "get": lambda items, *args: items.get(*args),
     "setdefault": lambda items, key, value: items[key] if key in items else _set_item(items, key, value)[key],
-    "update": lambda items, more: [_set_item(items, key, value) for key, value in more.items()] and None,
+    "update": _update,
     "dict": _dictionary,
     "any": any,
     "all": all,
@@ -299,13 +316,6 @@ CONTAINERS: dict[str, Operator] = {
     "join": _join,
     "split": _split,
     "replace": _replace,
-    **{
-        name: (lambda method: lambda text, *args: method(text, *args))(getattr(str, name))
-        for name in (
-            "lower upper title capitalize strip lstrip rstrip startswith endswith find rfind rindex isdigit isalpha "
-            "isalnum isdecimal isnumeric isspace isupper islower istitle isidentifier isprintable swapcase splitlines "
-            "partition rpartition rsplit"
-        ).split()
-    },
+    **{name: _of_text(getattr(str, name)) for name in _TEXT.split()},
 }
 """Operators on lists, tuples, dictionaries and strings, by the type of their first argument."""

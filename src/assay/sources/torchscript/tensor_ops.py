@@ -14,9 +14,8 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
-from assay.messages import error_line
 from assay.sources.torchscript.allowed import ALLOWED
-from assay.sources.torchscript.refusal import MAX_KNOWN_BYTES, MAX_OPS, MAX_OUTPUTS, Refusal, refuse
+from assay.sources.torchscript.refusal import MAX_KNOWN_BYTES, MAX_OPS, MAX_OUTPUTS, refuse
 
 META, CPU = torch.device("meta"), torch.device("cpu")
 END = (1 << 63) - 1
@@ -26,8 +25,9 @@ LARGEST_KNOWN = 1 << 22
 LONGEST_SEQUENCE = 1 << 16
 """Steps of a recurrent layer, which torch runs one by one."""
 
+_FIRST_DTYPES = "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool"
 _DTYPES = {
-    **dict(enumerate("uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool".split())),
+    **dict(enumerate(_FIRST_DTYPES.split())),
     15: "bfloat16",
     23: "float8_e5m2",
     24: "float8_e4m3fn",
@@ -143,7 +143,11 @@ class TensorOps:
 def _check_unsized(packet: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> None:
     """Refuse an operator on known values whose result may be large, by its largest number and value."""
     numbers = [abs(value) for value in _leaves((args, kwargs)) if type(value) is int and value != END]
-    values = [int(each.max()) for each in tensors if each.numel() and not each.is_floating_point() and each.dtype is not torch.bool]
+    values = [
+        int(each.max())
+        for each in tensors
+        if each.numel() and not each.is_floating_point() and each.dtype is not torch.bool
+    ]
     if sum(each.numel() for each in tensors) * max((1, *numbers, *values)) > LARGEST_KNOWN:
         refuse(f"{packet} with a result of unknown size")
 
@@ -164,7 +168,9 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def _converted(kwargs: dict[str, Any], *, has_tensors: bool) -> dict[str, Any]:
     """Keyword arguments with torch's own enumerations; what is created from nothing is created on meta."""
-    kwargs = {name: value for name, value in kwargs.items() if name not in ("device", "pin_memory") or not has_tensors}
+    kwargs = {
+        name: value for name, value in kwargs.items() if name not in ("device", "pin_memory") or not has_tensors
+    }
     if not has_tensors and "device" in kwargs:
         kwargs |= {"device": META, "pin_memory": None}
     for name, convert in (("dtype", dtype_of), ("layout", _layout), ("memory_format", _format)):
@@ -201,7 +207,7 @@ def _spaced(name: str) -> Callable[..., Any]:
 
 
 def _tensor(ops: TensorOps, data: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
-    items = [leaf for leaf in _leaves(data)]
+    items = list(_leaves(data))
     if any(isinstance(item, torch.Tensor) for item in items):
         data = _plain(ops, data)
     if not all(isinstance(item, (int, float, bool, complex, torch.Tensor)) for item in items):
@@ -265,7 +271,9 @@ def _convolution(ops: TensorOps, tensor: Any, weight: Any, bias: Any, *rest: Any
 
 def _convolution_mode(ops: TensorOps, tensor: Any, weight: Any, bias: Any, *rest: Any) -> Any:
     stride, padding, dilation, groups = rest
-    return ops.call(getattr(_aten, f"conv{len(stride)}d"), (tensor, weight, bias, stride, padding, dilation, groups), {})
+    return ops.call(
+        getattr(_aten, f"conv{len(stride)}d"), (tensor, weight, bias, stride, padding, dilation, groups), {}
+    )
 
 
 def _several(name: str, count: Callable[..., int]) -> Callable[..., Any]:
@@ -282,7 +290,7 @@ def _several(name: str, count: Callable[..., int]) -> Callable[..., Any]:
 def _parts(tensor: Any, size: Any, dim: int = 0) -> int:
     if isinstance(size, (list, tuple)):
         return len(size)
-    return -(-tensor.shape[dim] // max(int(size), 1))
+    return int(-(-tensor.shape[dim] // max(int(size), 1)))
 
 
 def _recurrent(name: str) -> Callable[..., Any]:
@@ -294,16 +302,16 @@ def _recurrent(name: str) -> Callable[..., Any]:
     return run
 
 
-_FACTORIES = (
-    "arange empty empty_strided eye fft_fftfreq fft_rfftfreq full ones rand randint randn randperm range "
-    "scalar_tensor tril_indices triu_indices zeros bartlett_window blackman_window hamming_window hann_window "
-    "kaiser_window"
-).split()
+_FACTORIES = """
+arange empty empty_strided eye fft_fftfreq fft_rfftfreq full ones rand randint randn randperm range scalar_tensor
+tril_indices triu_indices zeros bartlett_window blackman_window hamming_window hann_window kaiser_window
+"""
 
 _SPECIAL: dict[str, Callable[..., Any]] = {
-    **{name: _factory(name) for name in _FACTORIES},
+    **{name: _factory(name) for name in _FACTORIES.split()},
     **{name: _spaced(name) for name in ("linspace", "logspace")},
     **{name: _recurrent(name) for name in _RECURRENT},
+    "device": lambda ops, *name: torch.device(*name),
     "tensor": _tensor,
     "as_tensor": _as_tensor,
     "to": _to,
@@ -339,7 +347,9 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "unsafe_split": _several("unsafe_split", _parts),
     "chunk": _several("chunk", lambda tensor, chunks, dim=0: min(chunks, tensor.shape[dim])),
     "unsafe_chunk": _several("unsafe_chunk", lambda tensor, chunks, dim=0: min(chunks, tensor.shape[dim])),
-    "tensor_split": _several("tensor_split", lambda tensor, parts, dim=0: parts if type(parts) is int else len(parts)),
+    "tensor_split": _several(
+        "tensor_split", lambda tensor, parts, dim=0: parts if type(parts) is int else len(parts)
+    ),
     "hsplit": _several("hsplit", lambda tensor, parts: parts if type(parts) is int else len(parts)),
     "vsplit": _several("vsplit", lambda tensor, parts: parts if type(parts) is int else len(parts)),
     "dsplit": _several("dsplit", lambda tensor, parts: parts if type(parts) is int else len(parts)),

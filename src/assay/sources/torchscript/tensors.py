@@ -72,7 +72,9 @@ class FileTensors:
     def _is_known(self, storage: RawStorage, dtype: torch.dtype) -> bool:
         floating = dtype.is_floating_point or dtype.is_complex
         limit = KNOWN_ELEMENTS if not floating else KNOWN_CONSTANTS if self._constants else 0
-        return self._readable and bool(storage.file) and storage.length <= min(limit * dtype.itemsize, self._remaining)
+        return (
+            self._readable and bool(storage.file) and storage.length <= min(limit * dtype.itemsize, self._remaining)
+        )
 
     def _view(self, storage: RawStorage, dtype: torch.dtype, value: TensorValue, *, known: bool) -> torch.Tensor:
         whole = self._storages.get((id(storage), known))

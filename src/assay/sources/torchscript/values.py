@@ -54,4 +54,4 @@ def named_tuple(cls: ScriptClass, values: tuple[Any, ...]) -> Any:
     if len(values) != len(cls.fields):
         refuse(f"{cls.original_name} has {len(cls.fields)} fields, got {len(values)}")
     name = cls.original_name.rpartition(".")[2]
-    return namedtuple(name, cls.fields, rename=True)(*values)  # type: ignore[misc]
+    return namedtuple(name, cls.fields, rename=True)(*values)
