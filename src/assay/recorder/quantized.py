@@ -9,6 +9,9 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 
+from assay.sources.torchscript.modules import ScriptModule
+from assay.sources.torchscript.quantized import PackedWeights
+
 PACKED = frozenset({"linear", *(f"{conv}{n}d" for conv in ("conv", "conv_transpose") for n in (1, 2, 3))})
 """Ops whose weight and bias are in a packed object; torch has an `…_unpack` for each."""
 
@@ -25,6 +28,13 @@ def unpack(stem: str, packed: Any) -> tuple[Any, Any]:
 
 def unpacked(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Name and value of the packed tensors of one of torch's own quantized modules, without submodules."""
+    if isinstance(module, ScriptModule):
+        weights = module.script_attributes.get("_packed_params")
+        if isinstance(weights, PackedWeights):
+            yield "weight", weights.weight
+            if weights.bias is not None:
+                yield "bias", weights.bias
+        return
     if not type(module).__module__.startswith("torch.ao."):
         return
     packed = module.__dict__.get("_packed_params")

@@ -6,7 +6,7 @@ Left out are operators that open files, communicate, resize storage in place, or
 from __future__ import annotations
 
 _NAMES = """
-T __and__ __iand__ __ior__ __ixor__ __lshift__ __or__ __rshift__ __xor__ _addmm_activation _batch_norm_impl_index
+T dequantize quantize_per_tensor quantize_per_tensor_dynamic __and__ __iand__ __ior__ __ixor__ __lshift__ __or__ __rshift__ __xor__ _addmm_activation _batch_norm_impl_index
 _cdist_forward _conj _embedding_bag _euclidean_dist _index_put_impl_ _log_softmax _nnpack_spatial_convolution
 _pack_padded_sequence _pad_packed_sequence _scaled_dot_product_flash_attention_for_cpu _shape_as_tensor _softmax
 _to_copy _trilinear _unique _unique2 _unsafe_index _unsafe_view _upsample_bicubic2d_aa _upsample_bilinear2d_aa

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from assay.checkpoint.pickle.values import Blob, Global, Stub, TensorValue
+from assay.checkpoint.pickle.values import Blob, Stub, TensorParts, TensorValue
 from assay.checkpoint.pickle.walking import SCRIPTED
 from assay.errors import ReadError
+from assay.sources.torchscript import quantized
 from assay.sources.torchscript.interpreter import Interpreter
 from assay.sources.torchscript.modules import ScriptModule, callable_class, module_class
 from assay.sources.torchscript.program import ENUM, MODULE, NAMED_TUPLE, Program, ScriptClass
@@ -15,6 +16,7 @@ from assay.sources.torchscript.refusal import Refusal
 from assay.sources.torchscript.tensors import FileTensors
 from assay.sources.torchscript.values import Opaque, OwnTensor, ScriptObject, named_tuple
 
+_PACKED = f"{SCRIPTED}.torch.classes.quantized.LinearPackedParamsBase"
 MAX_DEPTH = 150
 """Levels of nested modules and objects."""
 
@@ -45,6 +47,8 @@ class ObjectTree:
     def _value(self, value: Any, depth: int) -> Any:
         if depth > MAX_DEPTH:
             raise ReadError(f"its objects nest more than {MAX_DEPTH} levels deep")
+        if isinstance(value, TensorParts):
+            value = value.parts.get("")
         if isinstance(value, TensorValue):
             return self._tensors.tensor(value)
         if isinstance(value, Stub):
@@ -64,7 +68,7 @@ class ObjectTree:
     def _object(self, stub: Stub, depth: int) -> Any:
         cls = self._class_of(stub)
         if cls is None:
-            return self._foreign(stub)
+            return self._foreign(stub, depth)
         if cls.base == MODULE:
             return self._module(cls, stub, depth)
         if cls.base == ENUM:
@@ -75,10 +79,10 @@ class ObjectTree:
         self._restore(instance, cls, stub, depth)
         return instance
 
-    def _foreign(self, stub: Stub) -> Any:
+    def _foreign(self, stub: Stub, depth: int) -> Any:
         """A value of a class that is not in the file's code, such as the packed weights of a quantized layer."""
-        if isinstance(stub.cls, Global) and stub.cls.path == "torch.device":
-            return "device"
+        if stub.class_path == _PACKED and isinstance(stub.state, tuple):
+            return quantized.pack("linear_prepack", *self._value(stub.state, depth + 1))
         return Opaque(f"an object of {stub.class_path}")
 
     def _enum(self, cls: ScriptClass, stub: Stub) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from assay.messages import one_line
-from assay.sources.torchscript import prim, scalars
+from assay.sources.torchscript import prim, quantized, scalars
 from assay.sources.torchscript.fused import FUSED
 from assay.sources.torchscript.refusal import refuse
 from assay.sources.torchscript.tensor_ops import TensorOps
@@ -18,6 +18,8 @@ def apply(ops: TensorOps, path: str, args: tuple[Any, ...], kwargs: dict[str, An
     space, _, name = path.removeprefix("ops.").partition(".")
     if space == "prim" and name in prim.PRIM:
         return prim.PRIM[name](ops, *args, **kwargs)
+    if space == "quantized":
+        return quantized.run(ops, name, args, kwargs)
     if space not in ("torch", "aten"):
         refuse(f"the operator {one_line(space)}::{one_line(name)}, which is not one of those that are interpreted")
     if name in scalars.ALWAYS:

@@ -28,6 +28,9 @@ LONGEST_SEQUENCE = 1 << 16
 _FIRST_DTYPES = "uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool"
 _DTYPES = {
     **dict(enumerate(_FIRST_DTYPES.split())),
+    12: "qint8",
+    13: "quint8",
+    14: "qint32",
     15: "bfloat16",
     23: "float8_e5m2",
     24: "float8_e4m3fn",
@@ -101,7 +104,7 @@ class TensorOps:
             with _disable_current_modes():
                 result = packet(*args, **kwargs)
             return self._sized(result) if isinstance(result, torch.Tensor) and not result.dim() else result
-        if tensors and not any(tensor.is_meta for tensor in tensors):
+        if tensors and not any(tensor.is_meta or tensor.is_quantized for tensor in tensors):
             args, kwargs = self._bounded(packet, args, kwargs, tensors)
         return self._noted(packet(*args, **kwargs))
 

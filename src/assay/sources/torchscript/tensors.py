@@ -12,8 +12,10 @@ from assay.checkpoint.formats.torch_zip import is_swapped, prefix_of
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.values import RawStorage, TensorValue
 from assay.errors import ReadError
+from assay.sources.torchscript import quantized
 from assay.sources.torchscript.values import Opaque
 
+QUANTIZED = (torch.qint8, torch.quint8)
 KNOWN_ELEMENTS = 1 << 16
 """Integer tensors with more elements do not keep their values."""
 KNOWN_CONSTANTS = 4096
@@ -65,6 +67,8 @@ class FileTensors:
         if not isinstance(dtype, torch.dtype) or dtype.itemsize == 0:
             return Opaque(f"a tensor of type {name or storage.dtype}")
         try:
+            if dtype in QUANTIZED:
+                return quantized.empty(tuple(value.shape), dtype)
             return self._view(storage, dtype, value, known=self._is_known(storage, dtype))
         except (RuntimeError, TypeError, ValueError, OverflowError) as error:
             raise ReadError(f"a tensor of shape {value.shape} does not fit its storage") from error

@@ -1,0 +1,66 @@
+"""Quantized layers: their packed weights have the shapes of the file's and no values, and their operators are run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from assay.messages import one_line
+from assay.sources.torchscript.refusal import refuse
+from assay.sources.torchscript.tensor_ops import TensorOps
+
+MAX_PACKED_BYTES = 64 << 20
+"""Limit, in bytes, for the weights of one layer, which take memory because they cannot be on meta."""
+
+_NAMES = """
+linear linear_relu linear_dynamic linear_relu_dynamic conv1d conv1d_relu conv2d conv2d_relu conv3d conv3d_relu
+conv_transpose1d conv_transpose2d conv_transpose3d add add_relu add_scalar mul mul_relu mul_scalar cat batch_norm1d
+batch_norm2d batch_norm2d_relu batch_norm3d hardswish leaky_relu sigmoid softmax layer_norm instance_norm group_norm
+elu celu prelu
+"""
+_OPERATORS = frozenset(_NAMES.split())
+"""Operators in the namespace quantized."""
+_PREPACK = frozenset({"linear_prepack", "conv1d_prepack", "conv2d_prepack", "conv3d_prepack"})
+
+
+@dataclass(frozen=True, eq=False)
+class PackedWeights:
+    """The weights of a quantized layer."""
+
+    packed: Any
+    """As torch's operators take them."""
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PackedWeights:
+        """No operator changes them."""
+        return self
+
+
+def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """A quantized tensor without meaningful values."""
+    if torch.empty(shape, dtype=torch.int8, device="meta").numel() > MAX_PACKED_BYTES:
+        refuse(f"quantized weights of more than {MAX_PACKED_BYTES >> 20} MiB")
+    return torch.quantize_per_tensor(torch.zeros(shape), 1.0, 0, dtype)
+
+
+def pack(name: str, weight: Any, bias: Any = None, *settings: Any) -> PackedWeights:
+    """The weights packed by the operator `name`, such as `linear_prepack`."""
+    if not isinstance(weight, torch.Tensor) or not weight.is_quantized:
+        refuse(f"quantized::{one_line(name)} of a tensor that is not quantized")
+    with _disable_current_modes():
+        values = None if bias is None else torch.zeros(bias.shape)
+        return PackedWeights(getattr(torch.ops.quantized, name)(weight, values, *settings), weight, bias)
+
+
+def run(ops: TensorOps, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of an operator in the namespace quantized."""
+    if name in _PREPACK:
+        return pack(name, *args, **kwargs)
+    if name not in _OPERATORS:
+        refuse(f"the operator quantized::{one_line(name)}, which is not one of those that are interpreted")
+    plain = tuple(value.packed if isinstance(value, PackedWeights) else value for value in args)
+    return ops.call(getattr(torch.ops.quantized, name), plain, kwargs)
