@@ -6,7 +6,7 @@ Left out are operators that open files, communicate, resize storage in place, or
 from __future__ import annotations
 
 _NAMES = """
-T dequantize quantize_per_tensor quantize_per_tensor_dynamic __and__ __iand__ __ior__ __ixor__ __lshift__ __or__ __rshift__ __xor__ _addmm_activation _batch_norm_impl_index
+T __and__ __iand__ __ior__ __ixor__ __lshift__ __or__ __rshift__ __xor__ _addmm_activation _batch_norm_impl_index
 _cdist_forward _conj _embedding_bag _euclidean_dist _index_put_impl_ _log_softmax _nnpack_spatial_convolution
 _pack_padded_sequence _pad_packed_sequence _scaled_dot_product_flash_attention_for_cpu _shape_as_tensor _softmax
 _to_copy _trilinear _unique _unique2 _unsafe_index _unsafe_view _upsample_bicubic2d_aa _upsample_bilinear2d_aa
@@ -26,14 +26,14 @@ clamp_max_ clamp_min clamp_min_ clip_ clone col2im column_stack complex concat c
 conj_physical_ constant_pad_nd contiguous conv1d conv2d conv3d conv_depthwise3d conv_tbc conv_transpose1d
 conv_transpose2d conv_transpose3d convolution copy_ copysign copysign_ cos cos_ cosh cosh_ cosine_embedding_loss
 cosine_similarity count_nonzero cross cross_entropy_loss ctc_loss cummax cummin cumprod cumprod_ cumsum cumsum_
-cumulative_trapezoid deg2rad deg2rad_ degrees det detach detach_ diag diag_embed diagflat diagonal diagonal_scatter
-diff digamma digamma_ dist div div_ divide divide_ dot dropout dropout_ dsplit dstack einsum elu elu_ embedding
-embedding_bag embedding_renorm embedding_renorm_ empty empty_like empty_permuted empty_strided eq eq_ equal erf erf_
-erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expand expand_as expm1 expm1_ exponential_ eye feature_alpha_dropout
-feature_alpha_dropout_ feature_dropout feature_dropout_ fft_fft fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft
-fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2
-fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn fill fill_ fill_diagonal_ fix fix_ flatten flip fliplr flipud
-float_power float_power_ floor floor_ floor_divide floor_divide_ fmax fmin fmod fmod_ frac frac_
+cumulative_trapezoid deg2rad deg2rad_ degrees dequantize det detach detach_ diag diag_embed diagflat diagonal
+diagonal_scatter diff digamma digamma_ dist div div_ divide divide_ dot dropout dropout_ dsplit dstack einsum elu
+elu_ embedding embedding_bag embedding_renorm embedding_renorm_ empty empty_like empty_permuted empty_strided eq eq_
+equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expand expand_as expm1 expm1_ exponential_ eye
+feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ fft_fft fft_fft2 fft_fftfreq fft_fftn
+fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn
+fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn fill fill_ fill_diagonal_ fix fix_ flatten
+flip fliplr flipud float_power float_power_ floor floor_ floor_divide floor_divide_ fmax fmin fmod fmod_ frac frac_
 fractional_max_pool2d fractional_max_pool3d frobenius_norm full full_like gather gcd gcd_ ge ge_ gelu gelu_
 geometric_ geqrf ger glu glu_jvp greater greater_ greater_equal greater_equal_ grid_sampler grid_sampler_2d
 grid_sampler_3d group_norm gru gru_cell gt gt_ hamming_window hann_window hardshrink hardsigmoid hardsigmoid_
@@ -62,23 +62,24 @@ new_zeros nextafter nextafter_ nll_loss nll_loss2d nll_loss2d_forward nll_loss_f
 nonzero_numpy nonzero_static norm norm_except_dim normal normal_ not_equal not_equal_ nuclear_norm numpy_T one_hot
 ones ones_like orgqr ormqr outer pad pad_sequence pairwise_distance pdist permute pinverse pixel_shuffle
 pixel_unshuffle poisson poisson_nll_loss polar polygamma polygamma_ positive pow pow_ prelu prod put put_ qr
-quantile rad2deg rad2deg_ rand rand_like randint randint_like randn randn_like random random_ randperm range ravel
-real reciprocal reciprocal_ reflection_pad1d reflection_pad2d reflection_pad3d relu relu6 relu6_ relu_ remainder
-remainder_ renorm renorm_ repeat repeat_interleave replication_pad1d replication_pad2d replication_pad3d reshape
-reshape_as resolve_conj resolve_neg rms_norm rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell roll rot90 round round_
-row_stack rrelu rrelu_ rsqrt rsqrt_ rsub scalar_tensor scaled_dot_product_attention scatter scatter_ scatter_add
-scatter_add_ scatter_reduce scatter_reduce_ searchsorted select select_scatter selu selu_ sgn sgn_ sigmoid sigmoid_
-sign sign_ signbit silu silu_ sin sin_ sinc sinc_ sinh sinh_ slice_copy slice_inverse slice_scatter slogdet
-slow_conv3d slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d slow_conv_transpose3d
-smooth_l1_loss soft_margin_loss softmax softplus softshrink sort special_airy_ai special_bessel_j0 special_bessel_j1
-special_bessel_y0 special_bessel_y1 special_chebyshev_polynomial_t special_chebyshev_polynomial_u
-special_chebyshev_polynomial_v special_chebyshev_polynomial_w special_digamma special_entr special_erf special_erfc
-special_erfcx special_erfinv special_exp2 special_expit special_expm1 special_gammainc special_gammaincc
-special_gammaln special_hermite_polynomial_h special_hermite_polynomial_he special_i0 special_i0e special_i1
-special_i1e special_laguerre_polynomial_l special_legendre_polynomial_p special_log1p special_log_ndtr
-special_log_softmax special_logit special_logsumexp special_modified_bessel_i0 special_modified_bessel_i1
-special_modified_bessel_k0 special_modified_bessel_k1 special_multigammaln special_ndtr special_ndtri
-special_polygamma special_psi special_round special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1
+quantile quantize_per_tensor quantize_per_tensor_dynamic rad2deg rad2deg_ rand rand_like randint randint_like randn
+randn_like random random_ randperm range ravel real reciprocal reciprocal_ reflection_pad1d reflection_pad2d
+reflection_pad3d relu relu6 relu6_ relu_ remainder remainder_ renorm renorm_ repeat repeat_interleave
+replication_pad1d replication_pad2d replication_pad3d reshape reshape_as resolve_conj resolve_neg rms_norm rnn_relu
+rnn_relu_cell rnn_tanh rnn_tanh_cell roll rot90 round round_ row_stack rrelu rrelu_ rsqrt rsqrt_ rsub scalar_tensor
+scaled_dot_product_attention scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ searchsorted
+select select_scatter selu selu_ sgn sgn_ sigmoid sigmoid_ sign sign_ signbit silu silu_ sin sin_ sinc sinc_ sinh
+sinh_ slice_copy slice_inverse slice_scatter slogdet slow_conv3d slow_conv3d_forward slow_conv_dilated2d
+slow_conv_dilated3d slow_conv_transpose2d slow_conv_transpose3d smooth_l1_loss soft_margin_loss softmax softplus
+softshrink sort special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1
+special_chebyshev_polynomial_t special_chebyshev_polynomial_u special_chebyshev_polynomial_v
+special_chebyshev_polynomial_w special_digamma special_entr special_erf special_erfc special_erfcx special_erfinv
+special_exp2 special_expit special_expm1 special_gammainc special_gammaincc special_gammaln
+special_hermite_polynomial_h special_hermite_polynomial_he special_i0 special_i0e special_i1 special_i1e
+special_laguerre_polynomial_l special_legendre_polynomial_p special_log1p special_log_ndtr special_log_softmax
+special_logit special_logsumexp special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0
+special_modified_bessel_k1 special_multigammaln special_ndtr special_ndtri special_polygamma special_psi
+special_round special_scaled_modified_bessel_k0 special_scaled_modified_bessel_k1
 special_shifted_chebyshev_polynomial_t special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v
 special_shifted_chebyshev_polynomial_w special_sinc special_softmax special_spherical_bessel_j0 special_xlog1py
 special_xlogy special_zeta split split_with_sizes sqrt sqrt_ square square_ squeeze squeeze_ stack std std_mean stft
