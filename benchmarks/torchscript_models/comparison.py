@@ -1,0 +1,121 @@
+"""What a document read from a file and that of the live model have in common."""
+
+from __future__ import annotations
+
+from assay.analysis.memory import memory_of
+from assay.document.document import Document
+
+YES, NO, NONE = "yes", "no", "–"
+GOOD = {YES, NONE}
+CHECKS = {
+    "ran": True,
+    "flops": True,
+    "matrix": True,
+    "counter": True,
+    "memory": True,
+    "modules": True,
+    "ops": False,
+    "inferred": False,
+}
+"""The checks in the order of their columns, and whether the bench fails if one of them does."""
+TOLERANCE = 0.1
+"""Largest relative difference of the peak memory."""
+
+Verdict = tuple[str, str]
+Call = tuple[str, tuple[tuple[int, ...], ...]]
+
+
+def _equal(found: object, expected: object) -> Verdict:
+    return (YES, "") if found == expected else (NO, f"{_shown(found)} instead of {_shown(expected)}")
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def flops(found: Document, live: Document) -> Verdict:
+    """All FLOPs of the pass are equal."""
+    return _equal(_forward(found).flops, _forward(live).flops)
+
+
+def matrix(found: Document, live: Document) -> Verdict:
+    """The FLOPs of matrix products and convolutions are equal."""
+    return _equal(_forward(found).matrix_flops, _forward(live).matrix_flops)
+
+
+def counter(found: Document, counted: int | None) -> Verdict:
+    """The same, compared with torch's own counter; it does not apply if that misses products of this model."""
+    return (NONE, "") if counted is None else _equal(_forward(found).matrix_flops, counted)
+
+
+def memory(found: Document, live: Document) -> Verdict:
+    """The predicted peaks differ by at most the tolerance."""
+    peaks = [memory_of(document).inference for document in (found, live)]
+    sizes = [None if peak is None else peak.total.value for peak in peaks]
+    if None in sizes:
+        return _equal(sizes[0], sizes[1])
+    close = abs(sizes[0] - sizes[1]) <= TOLERANCE * sizes[1]
+    return (YES, "") if close else (NO, f"{sizes[0]:,.0f} bytes instead of {sizes[1]:,.0f}")
+
+
+def modules(found: Document, live: Document) -> Verdict:
+    """The same paths exist, and each module returns the same shapes in the same order."""
+    here, there = _paths(found), _paths(live)
+    if here != there:
+        return NO, f"missing {sorted(there - here)[:3]}, extra {sorted(here - there)[:3]}"
+    outputs, expected = _outputs(found), _outputs(live)
+    wrong = [path for path in expected if outputs.get(path) != expected[path]]
+    wrong += [path for path in outputs if path not in expected]
+    if not wrong:
+        return YES, ""
+    path = wrong[0]
+    return NO, f"{len(wrong)} differ: {path or '(root)'} returns {outputs.get(path)} instead of {expected.get(path)}"
+
+
+def ops(found: Document, live: Document) -> Verdict:
+    """The same ops with results of the same shapes, in the same order."""
+    here, there = _ops(found), _ops(live)
+    if here == there:
+        return YES, ""
+    at = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), min(len(here), len(there)))
+    names = [rows[at][0] if at < len(rows) else "the end" for rows in (here, there)]
+    return NO, f"{len(here)} ops instead of {len(there)}; op {at} is {names[0]} instead of {names[1]}"
+
+
+def inferred(found: Document, live: Document) -> Verdict:
+    """The pass on inferred inputs completes, and its inputs have the shapes and dtypes of the live model's."""
+    if found.run.failure is not None:
+        return NO, failure(found)
+    return _equal(*([(each.type.shape, each.type.dtype) for each in doc.run.inputs] for doc in (found, live)))
+
+
+def failure(document: Document) -> str:
+    """Where and why the pass stopped; empty if it completed."""
+    stopped = document.run.failure
+    if stopped is None:
+        return ""
+    return f"{stopped.module}{f' ({stopped.op})' if stopped.op else ''}: {stopped.error}"[:300]
+
+
+def _forward(document: Document):  # noqa: ANN202
+    assert document.cost is not None
+    return document.cost.forward
+
+
+def _paths(document: Document) -> set[str]:
+    kept = (module for module in document.modules if not module.created_in_forward)
+    return {path for module in kept for path in (module.path, *module.aliases)}
+
+
+def _outputs(document: Document) -> dict[str, list[tuple[tuple[int, ...], ...]]]:
+    """The shapes that each module returned, call by call."""
+    results: dict[str, list[tuple[tuple[int, ...], ...]]] = {}
+    for call in document.calls:
+        path = document.modules[call.module].path
+        results.setdefault(path, []).append(tuple(each.shape for each in call.outputs))
+    return results
+
+
+def _ops(document: Document) -> list[tuple[str, tuple[tuple[int, ...], ...]]]:
+    kinds = (document.kinds[op.kind] for op in document.ops)
+    return [(kind.target, tuple(each.type.shape for each in kind.outputs)) for kind in kinds]

@@ -1,0 +1,89 @@
+"""The entry of the TorchScript bench, and the decorator with which a file registers its models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+Inputs = tuple[Any, ...] | dict[str, Any]
+"""A tuple is passed by position, a dict by keyword."""
+Build = Callable[[], tuple[nn.Module, Inputs]]
+Convert = Callable[[nn.Module, Inputs], torch.jit.ScriptModule]
+Write = Callable[[torch.jit.ScriptModule, Path], None]
+
+
+def scripted(model: nn.Module, inputs: Inputs) -> torch.jit.ScriptModule:
+    """The model as `torch.jit.script` compiles it."""
+    return torch.jit.script(model)
+
+
+def traced(model: nn.Module, inputs: Inputs) -> torch.jit.ScriptModule:
+    """The model as `torch.jit.trace` records it; its file carries the inputs."""
+    given = {"example_kwarg_inputs": inputs} if isinstance(inputs, dict) else {"example_inputs": inputs}
+    return torch.jit.trace(model, strict=False, check_trace=False, **given)
+
+
+def saved(program: torch.jit.ScriptModule, path: Path) -> None:
+    """Write the program as most people do."""
+    torch.jit.save(program, str(path))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One TorchScript file: `build` returns the live model and its inputs, `convert` and `write` make the file."""
+
+    name: str
+    family: str
+    build: Build
+    convert: Convert
+    write: Write = saved
+    inlined: bool = False
+    """Whether the file has no submodules, because freezing wrote them into one function."""
+    counted: bool = True
+    """Whether torch's own FLOP counter counts every matrix product of the live model."""
+
+    @property
+    def inferable(self) -> bool:
+        """Whether the inputs can be inferred at all: tensors by position."""
+        _, inputs = self.build()
+        return isinstance(inputs, tuple) and all(isinstance(each, torch.Tensor) for each in inputs)
+
+
+FORMS = {"scripted": scripted, "traced": traced}
+
+
+class Shelf:
+    """The entries of one file; used as a decorator with the family's name and the forms of the file."""
+
+    def __init__(self) -> None:
+        self.items: list[Entry] = []
+
+    def __call__(self, family: str, *forms: str, counted: bool = True) -> Callable[[Build], Build]:
+        """Register a build function under its own name, once per form."""
+
+        def listed(build: Build) -> Build:
+            name = build.__name__.strip("_")
+            self.items += [Entry(f"{name}-{form}", family, build, FORMS[form], counted=counted) for form in forms]
+            return build
+
+        return listed
+
+    def special(
+        self, family: str, convert: Convert = scripted, write: Write = saved, **facts: bool
+    ) -> Callable[[Build], Build]:
+        """Register a build function whose file is made in its own way."""
+
+        def listed(build: Build) -> Build:
+            self.items.append(Entry(build.__name__.strip("_"), family, build, convert, write, **facts))
+            return build
+
+        return listed
+
+    def entries(self) -> list[Entry]:
+        """The entries registered so far."""
+        return list(self.items)
