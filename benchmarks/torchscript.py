@@ -1,9 +1,10 @@
 """Read TorchScript files as documents, each in a separate process, and compare them with the live models.
 
 python benchmarks/torchscript.py [--filter REGEX] [--jobs N] [--limit SECONDS] [--json FILE] [--keep DIR] [--plain]
+    [--trust]
 
-Every file is made on the spot. A file with stored inputs is read without any; other files get those of the live model,
-and are read once more without, to check what is inferred.
+Every file is made on the spot. A file with stored inputs is read without any; other files get those of the live
+model, and are read once more without, to check what is inferred.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import os
 import re
 import sys
 import tempfile
@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from torchscript_models import entries
-from torchscript_models.comparison import CHECKS, GOOD
+from torchscript_models.comparison import CHECKS, GOOD, NEAR
 from zoo import run
 
 
@@ -33,15 +33,13 @@ def main() -> int:
     if options.list:
         print("\n".join(f"{entry.name}  ({entry.family})" for entry in chosen))
         return 0
-    for name in ("transformers.modeling_utils", "assay.recorder.passes", "torchscript_models.examination"):
-        importlib.import_module(name)
+    importlib.import_module("transformers.modeling_utils")  # once here, and not in every child process
     from torchscript_models.examination import examine
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(options.keep or scratch).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        os.environ["PYTORCH_JIT_LOG_LEVEL"] = ""
-        job = partial(examine, folder=folder, plain=options.plain)
+        job = partial(examine, folder=folder, plain=options.plain, trust=options.trust)
         rows = run(chosen, job, options.jobs, options.limit, line)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
@@ -57,6 +55,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", help="write all rows to this file")
     parser.add_argument("--keep", help="keep the TorchScript files in this directory")
     parser.add_argument("--plain", action="store_true", help="only make the files and record the live models")
+    parser.add_argument("--trust", action="store_true", help="let torch.jit run the files, as a baseline")
     parser.add_argument("--list", action="store_true", help="print the names and exit")
     return parser.parse_args()
 
@@ -85,8 +84,8 @@ def totals(rows: list[dict[str, Any]]) -> list[str]:
     for name in CHECKS:
         verdicts = [row["checks"][name][0] for row in compared if name in row["checks"]]
         applicable = [verdict for verdict in verdicts if verdict != "–"]
-        passed = sum(verdict in GOOD for verdict in applicable)
-        texts.append(f"{name:12}{passed:>5}/{len(applicable)}")
+        passed, near = sum(verdict in GOOD for verdict in applicable), applicable.count(NEAR)
+        texts.append(f"{name:12}{passed:>5}/{len(applicable)}" + (f", {near} of them nearly" if near else ""))
     seconds = sorted(row["cpu_s"] for row in compared if row["cpu_s"] is not None)
     if seconds:
         texts.append(f"CPU seconds per file: median {seconds[len(seconds) // 2]:.2f}, most {seconds[-1]:.2f}")

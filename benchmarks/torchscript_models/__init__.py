@@ -4,7 +4,6 @@ from torchscript_models import (
     attention,
     audio,
     backbones,
-    borrowed,
     classic,
     dense,
     files,
@@ -23,7 +22,7 @@ from torchscript_models.registry import Entry
 
 SHELVES = (
     *(classic, mobile, inception, backbones, dense, recurrent, attention, hf, audio, generative, sets),
-    *(flow, types, language, tensors, files, borrowed),
+    *(flow, types, language, tensors, files),
 )
 
 

@@ -182,9 +182,7 @@ class Generator(nn.Module):
         self.layers = nn.ModuleList(CachedAttention(32, 4) for _ in range(2))
         self.head = nn.Linear(32, 40)
 
-    def step(
-        self, tokens: Tensor, cache: list[tuple[Tensor, Tensor]]
-    ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    def step(self, tokens: Tensor, cache: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         x = self.embed(tokens)
         new: list[tuple[Tensor, Tensor]] = []
         for index, layer in enumerate(self.layers):

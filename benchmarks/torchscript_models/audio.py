@@ -15,7 +15,9 @@ class FeatureExtractor(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         widths = ((1, 16, 10, 5), (16, 32, 3, 2), (32, 32, 2, 2))
-        self.conv_layers = nn.ModuleList(nn.Conv1d(i, o, kernel, stride, bias=False) for i, o, kernel, stride in widths)
+        self.conv_layers = nn.ModuleList(
+            nn.Conv1d(i, o, kernel, stride, bias=False) for i, o, kernel, stride in widths
+        )
         self.norm = nn.GroupNorm(4, 32)
 
     def forward(self, x: Tensor, length: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -43,12 +45,12 @@ class Wav2Vec(nn.Module):
         return self.aux(self.encoder(x)), lengths
 
 
-@shelf("audio", "scripted", "traced")
+@shelf("audio", "scripted")
 def wav2vec() -> tuple[nn.Module, Inputs]:
     return Wav2Vec(), (torch.randn(2, 400),)
 
 
-@shelf("audio", "scripted")
+@shelf("audio", *BOTH)
 def wav2vec_with_lengths() -> tuple[nn.Module, Inputs]:
     return Wav2Vec(), (torch.randn(2, 400), torch.tensor([400, 300]))
 
@@ -77,7 +79,7 @@ class KeywordSpotter(nn.Module):
         return self.fc(torch.relu(self.conv(x)).mean(-1))
 
 
-@shelf("audio", *BOTH)
+@shelf("audio", *BOTH, counted=False)
 def keyword_spotter() -> tuple[nn.Module, Inputs]:
     return KeywordSpotter(), (torch.randn(2, 640),)
 
@@ -94,7 +96,7 @@ class Denoiser(nn.Module):
         return torch.istft(spectrum * gain, 64, 16, window=self.window, length=waveform.size(-1))
 
 
-@shelf("audio", *BOTH)
+@shelf("audio", *BOTH, counted=False)
 def denoiser() -> tuple[nn.Module, Inputs]:
     return Denoiser(), (torch.randn(2, 640),)
 

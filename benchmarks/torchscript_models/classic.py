@@ -157,7 +157,13 @@ class Fire(nn.Module):
 @shelf("vision", *BOTH)
 def squeezenet() -> tuple[nn.Module, Inputs]:
     body = (nn.Conv2d(3, 64, 3, 2), nn.ReLU(True), nn.MaxPool2d(3, 2, ceil_mode=True), Fire(64, 16, 64))
-    more = (Fire(128, 16, 64), nn.MaxPool2d(3, 2, ceil_mode=True), Fire(128, 32, 128), nn.Dropout(), nn.Conv2d(256, 10, 1))
+    more = (
+        Fire(128, 16, 64),
+        nn.MaxPool2d(3, 2, ceil_mode=True),
+        Fire(128, 32, 128),
+        nn.Dropout(),
+        nn.Conv2d(256, 10, 1),
+    )
     return nn.Sequential(*body, *more, nn.AdaptiveAvgPool2d((1, 1)), nn.Flatten()), images(64)
 
 
@@ -198,7 +204,9 @@ def densenet() -> tuple[nn.Module, Inputs]:
     features = nn.Sequential()
     features.add_module("conv0", nn.Conv2d(3, 16, 7, 2, 3, bias=False))
     features.add_module("denseblock1", DenseBlock(6, 16, 8))
-    features.add_module("transition1", nn.Sequential(nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 32, 1), nn.AvgPool2d(2)))
+    features.add_module(
+        "transition1", nn.Sequential(nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 32, 1), nn.AvgPool2d(2))
+    )
     features.add_module("denseblock2", DenseBlock(6, 32, 8))
     return nn.Sequential(features, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(80, 10)), images(64)
 

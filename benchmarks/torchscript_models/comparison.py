@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+
 from assay.analysis.memory import memory_of
+from assay.document.cost import CostTotals
 from assay.document.document import Document
 
-YES, NO, NONE = "yes", "no", "–"
-GOOD = {YES, NONE}
+YES, NEAR, NO, NONE = "yes", "≈", "no", "–"
+GOOD = {YES, NEAR, NONE}
 CHECKS = {
     "ran": True,
     "flops": True,
@@ -20,9 +24,12 @@ CHECKS = {
 """The checks in the order of their columns, and whether the bench fails if one of them does."""
 TOLERANCE = 0.1
 """Largest relative difference of the peak memory."""
+NEARLY = 0.01
+"""Largest relative difference of all FLOPs. A trace records arithmetic on sizes and leaves out what it does not use."""
 
 Verdict = tuple[str, str]
-Call = tuple[str, tuple[tuple[int, ...], ...]]
+Check = Callable[[Document, Document], Verdict]
+Shapes = tuple[tuple[int, ...], ...]
 
 
 def _equal(found: object, expected: object) -> Verdict:
@@ -33,9 +40,18 @@ def _shown(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def best(check: Check, found: Document, live: list[Document]) -> Verdict:
+    """The verdict for the live pass that agrees best; the first one if none does."""
+    verdicts = [check(found, document) for document in live]
+    return min(verdicts, key=lambda verdict: (YES, NONE, NEAR, NO).index(verdict[0]))
+
+
 def flops(found: Document, live: Document) -> Verdict:
-    """All FLOPs of the pass are equal."""
-    return _equal(_forward(found).flops, _forward(live).flops)
+    """All FLOPs of the pass are equal, or nearly so."""
+    here, there = _forward(found).flops, _forward(live).flops
+    verdict, detail = _equal(here, there)
+    near = here is not None and there is not None and abs(here - there) <= NEARLY * there
+    return (NEAR if verdict == NO and near else verdict), detail
 
 
 def matrix(found: Document, live: Document) -> Verdict:
@@ -59,17 +75,22 @@ def memory(found: Document, live: Document) -> Verdict:
 
 
 def modules(found: Document, live: Document) -> Verdict:
-    """The same paths exist, and each module returns the same shapes in the same order."""
+    """The same paths exist, and each module returns the same shapes in the same order.
+
+    They agree nearly if a call returns more or fewer tensors: that of a trace returns those that are used outside.
+    """
     here, there = _paths(found), _paths(live)
     if here != there:
         return NO, f"missing {sorted(there - here)[:3]}, extra {sorted(here - there)[:3]}"
     outputs, expected = _outputs(found), _outputs(live)
-    wrong = [path for path in expected if outputs.get(path) != expected[path]]
-    wrong += [path for path in outputs if path not in expected]
+    wrong = [path for path in outputs | expected if outputs.get(path) != expected.get(path)]
     if not wrong:
         return YES, ""
-    path = wrong[0]
-    return NO, f"{len(wrong)} differ: {path or '(root)'} returns {outputs.get(path)} instead of {expected.get(path)}"
+    path = next((path for path in wrong if not _overlap(outputs.get(path), expected.get(path))), wrong[0])
+    near = _overlap(outputs.get(path), expected.get(path))
+    return (
+        NEAR if near else NO
+    ), f"{len(wrong)} differ: {path or '(root)'} returns {outputs.get(path)} instead of {expected.get(path)}"
 
 
 def ops(found: Document, live: Document) -> Verdict:
@@ -83,10 +104,16 @@ def ops(found: Document, live: Document) -> Verdict:
 
 
 def inferred(found: Document, live: Document) -> Verdict:
-    """The pass on inferred inputs completes, and its inputs have the shapes and dtypes of the live model's."""
+    """The pass on inferred inputs completes, and they have the shapes and dtypes of the live model's.
+
+    They agree nearly if only sizes differ, which the file may leave open.
+    """
     if found.run.failure is not None:
         return NO, failure(found)
-    return _equal(*([(each.type.shape, each.type.dtype) for each in doc.run.inputs] for doc in (found, live)))
+    here, there = ([(each.type.shape, each.type.dtype) for each in document.run.inputs] for document in (found, live))
+    verdict, detail = _equal(here, there)
+    same = [(len(shape), dtype) for shape, dtype in here] == [(len(shape), dtype) for shape, dtype in there]
+    return (NEAR if verdict == NO and same else verdict), detail
 
 
 def failure(document: Document) -> str:
@@ -97,7 +124,7 @@ def failure(document: Document) -> str:
     return f"{stopped.module}{f' ({stopped.op})' if stopped.op else ''}: {stopped.error}"[:300]
 
 
-def _forward(document: Document):  # noqa: ANN202
+def _forward(document: Document) -> CostTotals:
     assert document.cost is not None
     return document.cost.forward
 
@@ -107,15 +134,27 @@ def _paths(document: Document) -> set[str]:
     return {path for module in kept for path in (module.path, *module.aliases)}
 
 
-def _outputs(document: Document) -> dict[str, list[tuple[tuple[int, ...], ...]]]:
+def _outputs(document: Document) -> dict[str, list[Shapes]]:
     """The shapes that each module returned, call by call."""
-    results: dict[str, list[tuple[tuple[int, ...], ...]]] = {}
+    results: dict[str, list[Shapes]] = {}
     for call in document.calls:
         path = document.modules[call.module].path
         results.setdefault(path, []).append(tuple(each.shape for each in call.outputs))
     return results
 
 
-def _ops(document: Document) -> list[tuple[str, tuple[tuple[int, ...], ...]]]:
+def _overlap(here: list[Shapes] | None, there: list[Shapes] | None) -> bool:
+    """Whether there are as many calls, and each returns some or all of the shapes of the other."""
+    if here is None or there is None or len(here) != len(there):
+        return False
+    pairs = [(Counter(a), Counter(b)) for a, b in zip(here, there, strict=True)]
+    return all(a <= b or b <= a for a, b in pairs)
+
+
+def _ops(document: Document) -> list[tuple[str, Shapes]]:
     kinds = (document.kinds[op.kind] for op in document.ops)
     return [(kind.target, tuple(each.type.shape for each in kind.outputs)) for kind in kinds]
+
+
+COMPARED: dict[str, Check] = {"flops": flops, "matrix": matrix, "memory": memory, "modules": modules, "ops": ops}
+"""The checks that compare a document with one of the live model."""

@@ -82,7 +82,9 @@ class FCN(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.backbone = _backbone()
-        self.classifier = nn.Sequential(nn.Conv2d(64, 16, 3, padding=1), nn.ReLU(), nn.Dropout(0.1), nn.Conv2d(16, 21, 1))
+        self.classifier = nn.Sequential(
+            nn.Conv2d(64, 16, 3, padding=1), nn.ReLU(), nn.Dropout(0.1), nn.Conv2d(16, 21, 1)
+        )
         self.aux_classifier = nn.Conv2d(32, 21, 1)
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
@@ -148,7 +150,9 @@ def deeplab() -> tuple[nn.Module, Inputs]:
 class FeaturePyramid(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.bottom = nn.ModuleList([nn.Conv2d(3, 16, 3, 2, 1), nn.Conv2d(16, 32, 3, 2, 1), nn.Conv2d(32, 64, 3, 2, 1)])
+        self.bottom = nn.ModuleList(
+            [nn.Conv2d(3, 16, 3, 2, 1), nn.Conv2d(16, 32, 3, 2, 1), nn.Conv2d(32, 64, 3, 2, 1)]
+        )
         self.inner_blocks = nn.ModuleList([nn.Conv2d(width, 24, 1) for width in (16, 32, 64)])
         self.layer_blocks = nn.ModuleList([nn.Conv2d(24, 24, 3, padding=1) for _ in range(3)])
 
@@ -246,6 +250,6 @@ class SpatialTransformer(nn.Module):
         return self.conv(functional.grid_sample(x, grid, align_corners=False))
 
 
-@shelf("segmentation", *BOTH)
+@shelf("segmentation", *BOTH, counted=False)
 def spatial_transformer() -> tuple[nn.Module, Inputs]:
     return SpatialTransformer(), images(32)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +19,31 @@ from assay.document.document import Document
 from assay.errors import AssayError
 from torchscript_models import comparison
 from torchscript_models.comparison import NO, NONE, YES, Verdict
-from torchscript_models.registry import Entry, Inputs
+from torchscript_models.registry import Build, Entry, Inputs
 
 Given = tuple[tuple[Any, ...], dict[str, Any]]
+Observe = Callable[[Given | None], Document | str]
+"""Reads the file with these inputs: a document, or the error in one line."""
 
 
-def examine(entry: Entry, *, folder: Path, plain: bool) -> dict[str, Any]:
+def examine(entry: Entry, *, folder: Path, plain: bool, trust: bool) -> dict[str, Any]:
     """The verdicts on one file as plain data; `broken` is set if it cannot be made or compared."""
     path = folder / f"{entry.name}.pt"
     try:
         make(entry, path)
     except Exception as error:  # noqa: BLE001  any error of torch.jit is the result
         return _row(entry, broken=f"not made: {_first_line(error)}")
-    live = reference(entry)
-    if live.run.failure is not None:
-        return _row(entry, broken=f"no live reference: {comparison.failure(live)}")
+    passes = references(entry)
+    live = [document for document in passes if document.run.failure is None]
+    if not live:
+        return _row(entry, broken=f"no live reference: {comparison.failure(passes[0])}")
     counted = torch_flops(entry) if entry.counted else None
     if plain:
-        return _row(entry, {"counter": comparison.counter(live, counted)}, reference=live.run.mode)
-    checks, seconds = _checks(entry, path, live, counted)
-    return _row(entry, checks, reference=live.run.mode, cpu_s=seconds)
+        return _row(entry, {"counter": comparison.counter(live[0], counted)}, reference=live[0].run.mode)
+    checks, seconds = _checks(
+        entry, partial(read, path, trust=trust), holds_inputs(path) and not trust, live, counted
+    )
+    return _row(entry, checks, reference=live[0].run.mode, cpu_s=seconds)
 
 
 def _row(entry: Entry, checks: dict[str, Verdict] | None = None, **facts: Any) -> dict[str, Any]:
@@ -53,14 +60,14 @@ def _row(entry: Entry, checks: dict[str, Verdict] | None = None, **facts: Any) -
 
 def make(entry: Entry, path: Path) -> None:
     """Write the TorchScript file of the entry."""
-    model, inputs = fresh(entry)
+    model, inputs = fresh(entry.build)
     entry.write(entry.convert(model, inputs), path)
 
 
-def fresh(entry: Entry) -> tuple[nn.Module, Inputs]:
-    """The model and inputs of the entry, equal on each call."""
+def fresh(build: Build) -> tuple[nn.Module, Inputs]:
+    """The model and inputs that `build` returns, in evaluation mode, equal on each call."""
     torch.manual_seed(0)
-    model, inputs = entry.build()
+    model, inputs = build()
     return model.eval(), inputs
 
 
@@ -69,19 +76,18 @@ def given(inputs: Inputs) -> Given:
     return ((), inputs) if isinstance(inputs, dict) else (inputs, {})
 
 
-def reference(entry: Entry) -> Document:
-    """The document of the live model: on shapes, or with data if that fails."""
-    model, inputs = fresh(entry)
-    document = assay.observe(model, given(inputs), mode="meta")
-    if document.run.failure is None:
-        return document
-    model, inputs = fresh(entry)
-    return assay.observe(model, given(inputs), mode="real")
+def references(entry: Entry) -> list[Document]:
+    """The documents of the live model on shapes and with data, which may take different paths."""
+    documents = []
+    for mode in ("meta", "real"):
+        model, inputs = fresh(entry.live or entry.build)
+        documents.append(assay.observe(model, given(inputs), mode=mode))
+    return documents
 
 
 def torch_flops(entry: Entry) -> int:
     """FLOPs of the live model by torch's counter, with fused attention and recurrent kernels taken apart."""
-    model, inputs = fresh(entry)
+    model, inputs = fresh(entry.live or entry.build)
     args, kwargs = given(inputs)
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
@@ -95,37 +101,41 @@ def torch_flops(entry: Entry) -> int:
 
 
 def _checks(
-    entry: Entry, path: Path, live: Document, counted: int | None
+    entry: Entry, observe: Observe, stored: bool, live: list[Document], counted: int | None
 ) -> tuple[dict[str, Verdict], float | None]:
-    stored = holds_inputs(path)
+    inputs = None if stored else given(fresh(entry.build)[1])
     began = time.process_time()
-    found = read(path, None if stored else given(fresh(entry)[1]))
+    found = observe(inputs)
     seconds = time.process_time() - began
-    if isinstance(found, str):
-        return {"ran": (NO, found)}, seconds
-    checks: dict[str, Verdict] = {
-        "ran": (YES, "") if found.run.failure is None else (NO, comparison.failure(found)),
-        "flops": comparison.flops(found, live),
-        "matrix": comparison.matrix(found, live),
-        "counter": comparison.counter(found, counted),
-        "memory": comparison.memory(found, live),
-        "modules": (NONE, "") if entry.inlined else comparison.modules(found, live),
-        "ops": comparison.ops(found, live),
-    }
+    checks = _compared(found, live, counted)
+    if entry.inlined:
+        checks["modules"] = (NONE, "")
     if not stored and entry.inferable:
-        checks["inferred"] = _inferred(path, live)
+        checks["inferred"] = _inferred(observe, live)
     return checks, seconds
 
 
-def _inferred(path: Path, live: Document) -> Verdict:
-    found = read(path, None)
-    return (NO, found) if isinstance(found, str) else comparison.inferred(found, live)
+def _compared(found: Document | str, live: list[Document], counted: int | None) -> dict[str, Verdict]:
+    """The verdicts on one document; if it is not complete, all are no."""
+    why = found if isinstance(found, str) else comparison.failure(found)
+    if isinstance(found, str) or why:
+        return {name: (NO, why) for name in comparison.CHECKS if name != "inferred"}
+    return {
+        "ran": (YES, ""),
+        "counter": comparison.counter(found, counted),
+        **{name: comparison.best(check, found, live) for name, check in comparison.COMPARED.items()},
+    }
 
 
-def read(path: Path, inputs: Given | None) -> Document | str:
+def _inferred(observe: Observe, live: list[Document]) -> Verdict:
+    found = observe(None)
+    return (NO, found) if isinstance(found, str) else comparison.inferred(found, live[0])
+
+
+def read(path: Path, inputs: Given | None, *, trust: bool = False) -> Document | str:
     """The document of a file, or the error in one line."""
     try:
-        return assay.observe(str(path), inputs)
+        return assay.observe(str(path), inputs, trust=trust)
     except AssayError as error:
         return f"{type(error).__name__}: {str(error).replace(str(path), path.name)}"
     except Exception as error:  # noqa: BLE001  a defect of Assay is a result too

@@ -36,12 +36,20 @@ def _frozen_unoptimized(model: nn.Module, inputs: Inputs) -> Program:
     return torch.jit.freeze(scripted(model, inputs), optimize_numerics=False)
 
 
-@shelf.special("files", _frozen, inlined=True)
+def _folded() -> tuple[nn.Module, Inputs]:
+    """The same with the batch norm folded into the convolution, as freezing does."""
+    model, inputs = Small().eval(), images(32)
+    model.conv = torch.nn.utils.fuse_conv_bn_eval(model.conv, model.bn)
+    model.bn = nn.Identity()
+    return model, inputs
+
+
+@shelf.special("files", _frozen, live=_folded, inlined=True)
 def frozen_script() -> tuple[nn.Module, Inputs]:
     return Small(), images(32)
 
 
-@shelf.special("files", _frozen_trace, inlined=True)
+@shelf.special("files", _frozen_trace, live=_folded, inlined=True)
 def frozen_trace() -> tuple[nn.Module, Inputs]:
     return Small(), images(32)
 
@@ -91,7 +99,9 @@ def trace_holding_script() -> tuple[nn.Module, Inputs]:
 
 
 def _with_extra_files(program: Program, path: Path) -> None:
-    torch.jit.save(program, str(path), _extra_files={"labels.txt": "cat\ndog", "config/model.json": '{"kind": "Small"}'})
+    torch.jit.save(
+        program, str(path), _extra_files={"labels.txt": "cat\ndog", "config/model.json": '{"kind": "Small"}'}
+    )
 
 
 @shelf.special("files", traced, _with_extra_files)
@@ -110,7 +120,7 @@ def for_lite_interpreter() -> tuple[nn.Module, Inputs]:
 
 def _saved_again(program: Program, path: Path) -> None:
     torch.jit.save(program, str(path))
-    torch.jit.save(torch.jit.load(str(path)), str(path))
+    torch.jit.load(str(path)).save(str(path))
 
 
 @shelf.special("files", scripted, _saved_again)
@@ -150,7 +160,9 @@ def _training_mode(model: nn.Module, inputs: Inputs) -> Program:
 
 @shelf.special("files", _training_mode)
 def saved_in_training_mode() -> tuple[nn.Module, Inputs]:
-    return nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.Dropout(0.5), nn.Linear(32, 4)), (torch.randn(4, 16),)
+    return nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.Dropout(0.5), nn.Linear(32, 4)), (
+        torch.randn(4, 16),
+    )
 
 
 def _engine() -> None:

@@ -21,10 +21,7 @@ class Branches(nn.Module):
         self.fc2 = nn.Linear(8, 8) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.gate:
-            x = self.fc1(x)
-        else:
-            x = x * 2
+        x = self.fc1(x) if self.gate else x * 2
         if self.fc2 is not None:
             x = self.fc2(x)
         return x
@@ -58,14 +55,16 @@ def if_on_shape() -> tuple[nn.Module, Inputs]:
 class ValueBranches(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.fc = nn.Linear(8, 8)
+        self.fc = nn.Linear(8, 64)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.fc(x)
-        if bool(y.sum() > 0):
+        if bool(y[0, 0] > 0):
             y = torch.relu(y)
+            y = y + 1
         else:
             y = torch.tanh(y)
+            y = y - 1
         return y
 
 
@@ -293,11 +292,7 @@ class Modes(nn.Module):
             offset = x.mean()
         if self.training:
             x = x + torch.randn_like(x)
-        if torch.jit.is_scripting():
-            x = x - offset
-        else:
-            x = x - offset
-        return self.dropout(self.fc(x))
+        return self.dropout(self.fc(x - offset))
 
 
 @shelf("control flow", "scripted", "traced")

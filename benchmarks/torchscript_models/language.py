@@ -24,7 +24,7 @@ class Numbers(nn.Module):
         width = x.size(1)
         half, rest = width // 2, -7 % 3
         power = 2**3 - 2.0**-1
-        whole = int(width / 5) + round(2.6) + math.floor(-2.5) + math.ceil(0.2) + abs(-3)
+        whole = int(width / 5) + int(2.6) + math.floor(-2.5) + math.ceil(0.2) + abs(-3)
         bits = (width & 7) | 16 ^ 3
         bits = (bits << 2) >> 1
         largest = max(half, rest, 4) - min(half, rest)
@@ -52,7 +52,7 @@ class ListsOfTensors(nn.Module):
         repeated = [middle[0]] * 2 + middle
         for index, (a, b) in enumerate(zip(repeated, reversed_list(repeated))):  # noqa: B905
             repeated[index] = a + b
-        return repeated
+        return repeated + parts
 
 
 def reversed_list(values: list[Tensor]) -> list[Tensor]:
@@ -112,9 +112,8 @@ class Dicts(nn.Module):
         for name in list(sizes.keys()):
             if name not in ["c"]:
                 outputs[name] = outputs[name] + sum(list(squares.values())) + removed
-        default = outputs.setdefault("d", x)
-        del outputs["c"]
-        outputs["e"] = default + len(outputs)
+        del squares[0]
+        outputs["e"] = outputs.setdefault("d", x) + outputs.pop("c") + len(outputs)
         return outputs
 
 

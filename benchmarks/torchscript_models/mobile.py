@@ -26,7 +26,11 @@ class InvertedResidual(nn.Module):
         wide = inside * expand
         self.use_res_connect = stride == 1 and inside == outside
         layers: list[nn.Module] = [ConvNormActivation(inside, wide, 1)] if expand != 1 else []
-        layers += [ConvNormActivation(wide, wide, 3, stride, wide), nn.Conv2d(wide, outside, 1), nn.BatchNorm2d(outside)]
+        layers += [
+            ConvNormActivation(wide, wide, 3, stride, wide),
+            nn.Conv2d(wide, outside, 1),
+            nn.BatchNorm2d(outside),
+        ]
         self.conv = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -93,7 +97,13 @@ class GatedResidual(nn.Module):
 @shelf("vision", *BOTH)
 def mobilenet_v3() -> tuple[nn.Module, Inputs]:
     layers: list[nn.Module] = [ConvNormActivation(3, 16, 3, 2, act=nn.Hardswish)]
-    for inside, outside, stride, kernel in ((16, 16, 1, 3), (16, 24, 2, 3), (24, 24, 1, 5), (24, 40, 2, 5), (40, 40, 1, 5)):
+    for inside, outside, stride, kernel in (
+        (16, 16, 1, 3),
+        (16, 24, 2, 3),
+        (24, 24, 1, 5),
+        (24, 40, 2, 5),
+        (40, 40, 1, 5),
+    ):
         layers.append(GatedResidual(inside, outside, stride, nn.Hardswish, kernel))
     return _classifier(nn.Sequential(*layers), 40), images(64)
 
@@ -126,7 +136,9 @@ class MBConv(nn.Module):
 @shelf("vision", *BOTH)
 def efficientnet() -> tuple[nn.Module, Inputs]:
     layers: list[nn.Module] = [ConvNormActivation(3, 16, 3, 2, act=nn.SiLU)]
-    for index, (inside, outside, stride) in enumerate(((16, 16, 1), (16, 24, 2), (24, 24, 1), (24, 48, 2), (48, 48, 1))):
+    for index, (inside, outside, stride) in enumerate(
+        ((16, 16, 1), (16, 24, 2), (24, 24, 1), (24, 48, 2), (48, 48, 1))
+    ):
         layers.append(MBConv(inside, outside, stride, 0.05 * index))
     return _classifier(nn.Sequential(*layers), 48), images(64)
 
@@ -146,7 +158,10 @@ class ShuffleUnit(nn.Module):
         inside = width if stride > 1 else half
         self.branch1 = nn.Sequential(nn.Conv2d(width, half, 3, stride, 1)) if stride > 1 else nn.Sequential()
         self.branch2 = nn.Sequential(
-            nn.Conv2d(inside, half, 1), nn.ReLU(), nn.Conv2d(half, half, 3, stride, 1, groups=half), nn.Conv2d(half, half, 1)
+            nn.Conv2d(inside, half, 1),
+            nn.ReLU(),
+            nn.Conv2d(half, half, 3, stride, 1, groups=half),
+            nn.Conv2d(half, half, 1),
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -189,5 +204,10 @@ class RegNetBlock(nn.Module):
 
 @shelf("vision", *BOTH)
 def regnet() -> tuple[nn.Module, Inputs]:
-    body = (ConvNormActivation(3, 32, 3, 2), RegNetBlock(32, 48, 2, 8), RegNetBlock(48, 48, 1, 8), RegNetBlock(48, 96, 2, 16))
+    body = (
+        ConvNormActivation(3, 32, 3, 2),
+        RegNetBlock(32, 48, 2, 8),
+        RegNetBlock(48, 48, 1, 8),
+        RegNetBlock(48, 96, 2, 16),
+    )
     return _classifier(nn.Sequential(*body), 96), images(64)

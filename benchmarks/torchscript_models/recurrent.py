@@ -189,7 +189,9 @@ def seq2seq_greedy() -> tuple[nn.Module, Inputs]:
 class AcousticModel(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.conv = nn.Sequential(nn.Conv2d(1, 8, (11, 11), (2, 2), (5, 5)), nn.BatchNorm2d(8), nn.Hardtanh(0, 20, True))
+        self.conv = nn.Sequential(
+            nn.Conv2d(1, 8, (11, 11), (2, 2), (5, 5)), nn.BatchNorm2d(8), nn.Hardtanh(0.0, 20.0, True)
+        )
         self.rnns = nn.ModuleList([nn.GRU(8 * 20, 32, bidirectional=True), nn.GRU(32, 32, bidirectional=True)])
         self.fc = nn.Linear(32, 29)
 

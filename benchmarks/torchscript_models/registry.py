@@ -42,6 +42,8 @@ class Entry:
     build: Build
     convert: Convert
     write: Write = saved
+    live: Build | None = None
+    """Builds the model that the file is compared with, if freezing changed what is computed."""
     inlined: bool = False
     """Whether the file has no submodules, because freezing wrote them into one function."""
     counted: bool = True
@@ -67,19 +69,20 @@ class Shelf:
         """Register a build function under its own name, once per form."""
 
         def listed(build: Build) -> Build:
-            name = build.__name__.strip("_")
-            self.items += [Entry(f"{name}-{form}", family, build, FORMS[form], counted=counted) for form in forms]
+            self.items += [
+                Entry(f"{build.__name__}-{form}", family, build, FORMS[form], counted=counted) for form in forms
+            ]
             return build
 
         return listed
 
     def special(
-        self, family: str, convert: Convert = scripted, write: Write = saved, **facts: bool
+        self, family: str, convert: Convert, write: Write = saved, live: Build | None = None, inlined: bool = False
     ) -> Callable[[Build], Build]:
         """Register a build function whose file is made in its own way."""
 
         def listed(build: Build) -> Build:
-            self.items.append(Entry(build.__name__.strip("_"), family, build, convert, write, **facts))
+            self.items.append(Entry(build.__name__, family, build, convert, write, live, inlined))
             return build
 
         return listed

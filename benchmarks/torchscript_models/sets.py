@@ -107,7 +107,7 @@ class GraphAttention(nn.Module):
         return torch.zeros_like(h).index_add(0, edges[1], h[edges[0]] * share.unsqueeze(1))
 
 
-@shelf("graph", *BOTH)
+@shelf("graph", *BOTH, counted=False)
 def graph_attention() -> tuple[nn.Module, Inputs]:
     return GraphAttention(), (torch.randn(10, 8), torch.randint(0, 10, (2, 30)))
 

