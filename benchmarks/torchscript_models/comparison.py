@@ -25,7 +25,7 @@ CHECKS = {
 TOLERANCE = 0.1
 """Largest relative difference of the peak memory."""
 NEARLY = 0.01
-"""Largest relative difference of all FLOPs. A trace records arithmetic on sizes and leaves out what it does not use."""
+"""Largest relative difference of all FLOPs: a trace records arithmetic on sizes, but no results without use."""
 
 Verdict = tuple[str, str]
 Check = Callable[[Document, Document], Verdict]
