@@ -174,7 +174,7 @@ def _statistics(tensor: Any, dice: random.Random) -> Any:
         skewness=dice.gauss(0, 0.01), kurtosis=dice.gauss(0, 0.1), l1=about(0.8 * std * count), l2=std * count**0.5,
         quantiles=tuple(sorted(dice.gauss(0, 2 * std) for _ in QUANTILES)),
         histogram=Histogram(-5 * std, 5 * std, tuple(dice.randrange(count // 32) for _ in range(64))),
-        entropy_bits=about(10.5), entropy_bytes=int(about(1.3 * count)), distinct=dice.randrange(9000, 12000),
+        entropy_bits=about(4.8), entropy_bytes=int(about(1.3 * count)), distinct=dice.randrange(9000, 12000),
         pruning=tuple(Pruned(share, min(1.0, about(1 - share**3, 0.01))) for share in (0.1, 0.25, 0.5, 0.75, 0.9)),
         roundings=tuple(Rounding(name, scope, about(db, 0.02)) for name, (scope, db) in formats.items()),
     )  # fmt: skip

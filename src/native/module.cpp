@@ -295,20 +295,6 @@ Output<double> summary(Input<double> values, Input<uint64_t> counts, Input<doubl
   return out.to_python();
 }
 
-// The order-0 entropy, in bits per symbol.
-template <class T> double entropy(Input<T> counts) {
-  double total = 0, weighted = 0;
-  size_t used = 0;
-  double n_log_n[256] = {};
-  for (int i = 2; i < 256; ++i) n_log_n[i] = i * std::log2(double(i));
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const T count = counts.data()[i];
-    total += double(count), used += count != 0;
-    weighted += count < 256 ? n_log_n[count] : double(count) * std::log2(double(count));
-  }
-  return used > 1 ? std::log2(total) - weighted / total : 0.0;
-}
-
 }  // namespace
 
 NB_MODULE(_kernel, m) {
@@ -324,7 +310,5 @@ NB_MODULE(_kernel, m) {
   m.def("sorted", &sorted);
   m.def("magnitudes", &magnitudes);
   m.def("summary", &summary);
-  m.def("entropy", &entropy<uint32_t>, nb::arg("counts").noconvert());
-  m.def("entropy", &entropy<uint64_t>, nb::arg("counts").noconvert());
   m.def("tally", &tally);
 }

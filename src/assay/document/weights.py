@@ -109,9 +109,10 @@ class TensorStatistics(Displayed, Struct, frozen=True, omit_defaults=True):
         l2: The square root of the sum of squares.
         quantiles: The quantiles at `QUANTILES`.
         histogram: The histogram of the values.
-        entropy_bits: Bits of entropy per weight: of its bit patterns, for 32- and 64-bit types summed over their
-            16-bit parts.
-        entropy_bytes: Bytes that an ideal order-0 entropy coder needs.
+        entropy_bits: Bits of entropy per weight, of the shares of `histogram`: 0 if all values fall in one of its 64
+            bins, 6 if they fill them evenly, at most log2 of their number. The same for every dtype and size.
+        entropy_bytes: Bytes that an ideal order-0 entropy coder needs, without its tables. It codes 8- and 16-bit
+            values whole, and the 16-bit parts of wider ones separately.
         distinct: Number of distinct values; null above 4,096 for 32- and 64-bit types.
         pruning: Points of the magnitude-pruning curve.
         n_of_m: The share of the sum of squares that `1:4`, `2:4` and `4:8` sparsity along the rows keeps.

@@ -188,13 +188,6 @@ def test_summary(kind):
     assert (actual[0], actual[7], actual[8], actual[10]) == (expected[0], expected[7], expected[8], expected[10])
 
 
-@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
-def test_entropy(dtype):
-    counts = np.random.default_rng(12).integers(0, 1000, 3000).astype(dtype)
-    assert kernel.entropy(counts) == pytest.approx(reference.entropy(counts), rel=1e-12)
-    assert kernel.entropy(np.array([0, 7], dtype=dtype)) == reference.entropy(np.array([0, 7], dtype=dtype)) == 0.0
-
-
 def test_tables_are_empty_after_a_call():
     """Each call counts only its own values, however the tables are read."""
     few, many = np.arange(300, dtype="<u2").view(np.uint8), np.arange(3000, dtype="<u2").view(np.uint8)

@@ -191,16 +191,6 @@ def test_bits_needed_is_the_fewest_that_keep_the_ratio():
     assert measured(raw, "float32", SHAPE, target_db=90.0).bits_needed is None
 
 
-def test_entropy_of_patterns_and_of_upcast_values():
-    numbers = np.repeat(np.array([1.0, 2.0, 3.0, 4.0]), 64)
-    for dtype in ("bfloat16", "float16", "float32", "float64", "uint8", "int64"):
-        row = measured(encoded(numbers, dtype), dtype, (256,))
-        assert row.distinct == 4
-        if dtype != "int64":
-            assert row.entropy_bits == pytest.approx(2.0, abs=1e-12)
-            assert row.entropy_bytes == 64
-
-
 def test_complex_numbers_are_analysed_as_pairs():
     numbers = NORMAL + 1j * NORMAL[::-1]
     row = measured(numbers.astype("<c8").tobytes(), "complex64", SHAPE)
@@ -232,13 +222,7 @@ def test_statistics_agree_at_and_above_the_limit_of_distinct_values(levels):
     x = np.concatenate((np.arange(levels), generator.integers(0, levels, 20_000))).astype("<f4") / 512 - 3
     row = measured(x.tobytes(), "float32", (x.size,))
     check_values(row, x.astype(np.float64))
-    counts = np.unique(x, return_counts=True)[1] / x.size
-    whole = float(-(counts * np.log2(counts)).sum())
-    if levels == 4096:
-        assert (row.distinct, row.entropy_bits) == (4096, pytest.approx(whole, rel=1e-12))
-    else:
-        assert row.distinct is None
-        assert row.entropy_bits >= whole
+    assert row.distinct == (4096 if levels == 4096 else None)
 
 
 def test_sparse_and_constant_wide_tensors():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -16,6 +17,8 @@ from assay.checkpoint.statistics.distribution import (
     NEAR_ZERO,
     Doubles,
     Moments,
+    coded_bytes,
+    distribution,
     histogram_edges,
     moment_statistics,
     quantile_ranks,
@@ -26,8 +29,8 @@ from assay.checkpoint.statistics.dtypes import COUNTED, DType, denormal_patterns
 from assay.checkpoint.statistics.finalize import blank, content_of, pruning, roundings, row_statistics, row_sums
 from assay.checkpoint.statistics.kernel import kernel
 from assay.checkpoint.statistics.layout import CAST_FIELDS, PRUNE_SHARES, SUM_FIELDS
-from assay.checkpoint.statistics.partials import Counts, Partial
-from assay.document.weights import Histogram, TensorStatistics
+from assay.checkpoint.statistics.partials import Counts, Partial, grouped
+from assay.document.weights import TensorStatistics
 
 EXACT_INTEGERS = 1 << 53
 """Larger integers are not all representable in float64."""
@@ -60,12 +63,7 @@ def table_of(plan: ChunkPlan, partial: Partial) -> ValueCounts | None:
 
 def statistics(plan: ChunkPlan, partial: Partial, table: ValueCounts, target_db: float) -> TensorStatistics:
     """All statistics of a tensor from its table of values."""
-    bits = max(0.0, kernel.entropy(table.counts))
-    fields: dict[str, Any] = {
-        "content": content_of(partial.tiles),
-        "entropy_bits": bits,
-        "entropy_bytes": math.ceil(bits * int(table.counts.sum()) / 8),
-    }
+    fields: dict[str, Any] = {"content": content_of(partial.tiles), "entropy_bytes": coded_bytes(_parts(table))}
     finite = np.isfinite(table.numbers)
     if finite.all():
         finite_values, times, nonfinite = table.numbers + 0.0, table.counts, (0, 0, 0)
@@ -80,6 +78,15 @@ def statistics(plan: ChunkPlan, partial: Partial, table: ValueCounts, target_db:
         fields["denormals"] = int(table.counts[_denormal(table)].sum())
     fields |= _values(plan, partial, finite_values, times, target_db) if finite_values.size else {"zeros": 0}
     return replace(blank(plan.weight, note=plan.note), **fields)
+
+
+def _parts(table: ValueCounts) -> Iterator[Counts]:
+    """The counts of the patterns of each 16-bit part, or of whole values of narrower types."""
+    if table.dtype.family == COUNTED:
+        yield table.counts
+        return
+    for part in range(table.dtype.bytes // 2):
+        yield grouped(table.raws >> np.uint64(16 * part) & np.uint64(0xFFFF), table.counts)[1]
 
 
 def _ascending(raws: NDArray[Any], counts: Counts, dtype: DType) -> tuple[NDArray[Any], Counts]:
@@ -129,7 +136,7 @@ def _values(plan: ChunkPlan, partial: Partial, numbers: Doubles, times: Counts, 
         **moment_statistics(moments, sums["l1"], energy),
         "zeros": int(sums["zeros"]),
         "quantiles": quantiles_from(ranks, value_at),
-        "histogram": Histogram(low, high, tuple(map(int, bins))),
+        **distribution(low, high, bins),
     }
     if plan.dtype.real or plan.dtype.family == COUNTED:
         fields |= {"near_zeros": int(sums["near_zeros"]), "near_zero_below": sums["near_zero_below"]}

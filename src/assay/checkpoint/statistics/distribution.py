@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from assay.document.weights import QUANTILES
+from assay.document.weights import QUANTILES, Histogram
 
 BINS = 64
 NEAR_ZERO = 1e-3
@@ -101,6 +102,30 @@ def quantiles_from(ranks: Sequence[tuple[int, float]], values: dict[int, float])
 def ranks_needed(ranks: Sequence[tuple[int, float]]) -> list[int]:
     """The sorted ranks whose values are needed to interpolate the quantiles."""
     return sorted({rank for rank, _ in ranks} | {rank + 1 for rank, part in ranks if part})
+
+
+def distribution(low: float, high: float, bins: Iterable[float]) -> dict[str, Any]:
+    """The histogram and its entropy, which is the same for a type of any width and at most log2 of the count."""
+    counts = tuple(map(int, bins))
+    return {"histogram": Histogram(low, high, counts), "entropy_bits": entropy(np.array(counts))}
+
+
+def coded_bytes(parts: Iterable[NDArray[Any]]) -> int:
+    """The size that an order-0 coder reaches which codes each part of the values by itself.
+
+    `parts` has the counts of the patterns of each part: of the values for 8- and 16-bit types, else of their 16-bit
+    parts.
+    """
+    return math.ceil(sum(entropy(counts) * float(counts.sum()) for counts in parts) / 8)
+
+
+def entropy(counts: NDArray[Any]) -> float:
+    """The entropy of a distribution in bits; not part of the kernel, so that all builds agree to the last bit."""
+    used = counts[counts > 0].astype(np.float64)
+    if used.size < 2:
+        return 0.0
+    total = float(used.sum())
+    return max(0.0, math.log2(total) - float((used * np.log2(used)).sum()) / total)
 
 
 def histogram_edges(low: float, high: float) -> list[float]:

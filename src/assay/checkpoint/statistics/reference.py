@@ -192,13 +192,6 @@ def summary(
     return np.concatenate((sums, values[at], bins, _kept(squares, times, removed), errors))[None]
 
 
-def entropy(counts: NDArray[Any]) -> float:
-    """The order-0 entropy, in bits per symbol."""
-    used = counts[counts > 0].astype(np.float64)
-    share = used / used.sum()
-    return abs(float(-(share * np.log2(share)).sum()))
-
-
 def add_pair(pairs: Doubles, value: Doubles) -> None:
     """Add to sums held as pairs of doubles, so that the order of additions does not change the result."""
     high, low = pairs

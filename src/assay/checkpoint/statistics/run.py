@@ -149,19 +149,17 @@ def _completed(entry: Entry, row: TensorStatistics, read: Read) -> TensorStatist
 
 
 def _with_stored_bytes(span: ByteRange, row: TensorStatistics, read: Read) -> TensorStatistics:
-    """The row of dequantised values with the entropy and digest of the stored bytes, and a note."""
+    """The row of dequantised values with the coded size and digest of the stored bytes, and a note."""
     stored = Weight(row.names, "uint8", (span.length,), span.file, span.offset, span.length)
     try:
         stored_row = analyse_here(plan(0, stored), read)
     except FAILURES as error:
         return replace(row, problem=f"cannot read its stored bytes: {error}")
-    bits = None if stored_row.entropy_bits is None else stored_row.entropy_bits * span.length / row.count
     return replace(
         row,
         note=f"statistics of the dequantised values; {8 * span.length / row.count:.4g} bits per weight in the file",
         content=stored_row.content,
         entropy_bytes=stored_row.entropy_bytes,
-        entropy_bits=bits,
     )
 
 

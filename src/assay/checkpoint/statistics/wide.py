@@ -14,6 +14,8 @@ from assay.checkpoint.statistics.chunks import ChunkPlan
 from assay.checkpoint.statistics.distribution import (
     NEAR_ZERO,
     Moments,
+    coded_bytes,
+    distribution,
     histogram_edges,
     joined_moments,
     moment_statistics,
@@ -32,13 +34,12 @@ from assay.checkpoint.statistics.finalize import (
     row_statistics,
     row_sums,
 )
-from assay.checkpoint.statistics.kernel import kernel
 from assay.checkpoint.statistics.keys import keys_at_least, to_key
 from assay.checkpoint.statistics.layout import PRUNE_SHARES
 from assay.checkpoint.statistics.partials import Partial, Refined
 from assay.checkpoint.statistics.passes import Request
 from assay.checkpoint.statistics.search import ValueSearch, begin, nonfinite_tops, request, values_of
-from assay.document.weights import Histogram, TensorStatistics
+from assay.document.weights import TensorStatistics
 
 
 def begin_search(plan: ChunkPlan, partial: Partial) -> ValueSearch | None:
@@ -65,7 +66,6 @@ def statistics(
     plan: ChunkPlan, partial: Partial, search: ValueSearch | None, refined: Refined | None, target_db: float
 ) -> TensorStatistics:
     """All statistics of a wide tensor with too many distinct values to count."""
-    counts = partial.counts
     moments = moments_of_tiles(partial)
     fields: dict[str, Any] = {"content": content_of(partial.tiles)}
     if plan.dtype.real:
@@ -74,8 +74,7 @@ def statistics(
     if search is None or refined is None:
         return replace(blank(plan.weight, note=plan.note), **fields)
     fields |= _values(search, partial, moments)
-    bits = max(0.0, sum(map(kernel.entropy, (counts, *refined.planes))))
-    fields |= {"entropy_bits": bits, "entropy_bytes": math.ceil(bits * float(counts.sum()) / 8)}
+    fields["entropy_bytes"] = coded_bytes((*refined.planes, partial.counts))
     if plan.dtype.real:
         sums = row_sums(partial.tiles)
         fields |= _near_zeros(search, moments) | row_statistics(plan, partial, sums)
@@ -141,5 +140,5 @@ def _values(search: ValueSearch, partial: Partial, moments: Moments) -> dict[str
         "max": high,
         **moment_statistics(moments, float(np.sum(column(partial.tiles, "l1"))), moments.energy),
         "quantiles": quantiles_from(ranks, {rank: float(value) for rank, value in value_at.items()}),
-        "histogram": Histogram(float(low), float(high), tuple(int(count) for count in np.diff(below))),
+        **distribution(float(low), float(high), np.diff(below)),
     }

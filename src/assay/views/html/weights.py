@@ -31,7 +31,7 @@ from assay.views.text.params_lines import shown_name
 SECTION, DETAILS = "tensors", "tensor-details"
 _DETAILED, _FEW_DETAILED = 4000, 1200
 """Tensors with histograms, of many and of very many tensors; each takes about 150 bytes."""
-_RARE = ("abs_max", "l2", "skewness", "near_zeros", "distinct", "entropy", "int4_db", "norm", "rank")
+_RARE = ("abs_max", "l2", "skewness", "near_zeros", "distinct", "entropy", "coded", "int4_db", "norm", "rank")
 """Columns that a large table leaves out."""
 _BINS = 32
 _LEVELS = 255
@@ -139,7 +139,8 @@ def tensor_table(weights: WeightsReport, *, full: bool) -> PageTable:
         column("zeros", "zeros", lambda one: _share(one.zeros, one.count), "share"),
         column("near_zeros", "near zero", lambda one: _share(one.near_zeros, one.count), "share", hidden=True),
         column("l2", "L2 norm", lambda one: one.l2, "number", hidden=True),
-        column("entropy", "entropy, bits", lambda one: one.entropy_bits, "ratio", hidden=True),
+        column("entropy", "entropy (64 bins), bits", lambda one: one.entropy_bits, "ratio", hidden=True),
+        column("coded", "entropy-coded", lambda one: one.entropy_bytes, "bytes", hidden=True),
         column("distinct", "distinct", lambda one: one.distinct, "count", hidden=True),
         column("int8_db", "int8 dB", lambda one: _precision(one, "int8"), "ratio"),
         column("int4_db", "int4 dB", lambda one: _precision(one, "int4"), "ratio", hidden=True),

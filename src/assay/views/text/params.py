@@ -50,7 +50,7 @@ def _bits_text(value: float | None) -> str:
     return units.UNKNOWN if value is None else "> 8" if isinf(value) else f"{value:.0f}"
 
 
-def _figure(title: str, key: str, show: Any = units.ratio, *, drops: int) -> Column[TensorRow]:
+def _figure(title: str, key: str, show: Any = units.ratio, *, drops: float) -> Column[TensorRow]:
     return Column(title, lambda row: STATISTICS[key](row.tensors), "right", show, drops=drops, name=key)
 
 
@@ -62,7 +62,8 @@ _STATISTICS = (
     _figure("zeros", "zeros", percent, drops=5),
     _figure("kurtosis", "kurtosis", drops=8),
     _figure("L2 norm", "l2", drops=8),
-    _figure("entropy", "entropy", drops=6),
+    _figure("entropy (64 bins)", "entropy", drops=6),
+    _figure("entropy-coded", "coded", units.size, drops=8.5),
     _figure("int8 dB", "int8", _ratio_text, drops=5),
     _figure("int4 dB", "int4", _ratio_text, drops=7),
     _figure("bits", "bits", _bits_text, drops=7),

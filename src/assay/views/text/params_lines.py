@@ -153,6 +153,7 @@ STATISTICS: dict[str, Callable[[Tensors], Any]] = {
     "zeros": _zero_share,
     "nan": _over(attrgetter("nan"), sum),
     "entropy": _mean_of("entropy_bits"),
+    "coded": _over(attrgetter("entropy_bytes"), sum),
     "int8": _worst("int8", "channel", "tensor"),
     "int4": _worst("int4", "group128", "tensor"),
     "bits": _over(_bits, max),
