@@ -62,3 +62,26 @@ def test_non_finite_values_count_as_zero():
 @pytest.mark.parametrize("matrix", [np.zeros((4, 4)), np.zeros((0, 4)), np.zeros((4, 0))])
 def test_an_empty_or_zero_matrix_has_no_spectrum(matrix):
     assert spectral(blocks_of(matrix), matrix.shape[1]) is None
+
+
+def test_the_bound_does_not_exceed_the_residual_however_far_it_converged():
+    """Values that converged long before the last step keep a tiny bound, so they count as settled."""
+    generator = np.random.default_rng(5)
+    left, right = (np.linalg.qr(generator.standard_normal((size, 40)))[0] for size in (90, 70))
+    values = np.concatenate(([1000.0, 500.0, 100.0, 50.0], np.linspace(2, 1, 36)))
+    spectrum = spectral(blocks_of(left * values @ right.T), 70, tolerance=0.0)
+    assert spectrum.singular_values[:4] == pytest.approx(values[:4], rel=1e-9)
+    assert spectrum.norm_error < 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e-80, 1e80, 1e140])
+def test_the_scale_of_a_matrix_does_not_matter(scale):
+    matrix = np.random.default_rng(6).standard_normal((30, 20))
+    one, other = spectral(blocks_of(matrix), 20), spectral(blocks_of(scale * matrix), 20)
+    assert other.norm == pytest.approx(scale * one.norm, rel=1e-12)
+    assert (other.steps, other.effective_rank) == (one.steps, pytest.approx(one.effective_rank))
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e200])
+def test_a_matrix_whose_squares_are_not_representable_has_no_spectrum(scale):
+    assert spectral(blocks_of(scale * np.eye(9)), 9) is None

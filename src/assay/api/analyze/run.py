@@ -32,6 +32,7 @@ from assay.api.profile.profiled import ProfiledModel, prepare
 from assay.api.weights import weights_document
 from assay.api.weights.joined import weights_alone, with_weights, without_pass
 from assay.checkpoint.statistics.settings import Progress as OnBytes
+from assay.checkpoint.statistics.settings import StatisticsSettings
 from assay.document.document import Document
 from assay.errors import AssayError, InputsError, ReadError, UsageError
 from assay.findings.analyzed import Analysis, CodeOp
@@ -51,6 +52,8 @@ PASS_MEMORY, TIME, WEIGHT_VALUES = "memory of a pass", "time", "values of weight
 TRAINING_STEP = "training step"
 """The parts of an analysis that can be missing."""
 
+_WEIGHTS = StatisticsSettings(spectral=True, spectral_elements=32_000_000)
+"""Spectra of matrices of this many elements in all take about a second of CPU time."""
 _NO_VALUES = "weights not loaded: give a checkpoint of the model as weights"
 UNTRUSTED = f"contains code that was not run: {ALLOW_CODE}"
 
@@ -216,7 +219,7 @@ class _Analysis:
     def _of_weights(self, opened: Opened, error: ReadError) -> Analysis:
         """The analysis of a file without running its code: weights, and modules of TorchScript and pickled files."""
         self._begin(READING_WEIGHTS)
-        document = weights_alone(opened, str(error), progress=self._progress)
+        document = weights_alone(opened, str(error), settings=_WEIGHTS, progress=self._progress)
         runs_code = document.modules and not opened.interpreted
         why = f"{opened.origin.location} {UNTRUSTED}" if runs_code else str(error)
         if not document.modules:
@@ -277,7 +280,7 @@ class _Analysis:
             return document
         self._begin(READING_WEIGHTS)
         try:
-            return with_weights(document, opened, source, self._progress)
+            return with_weights(document, opened, source, self._progress, settings=_WEIGHTS)
         except AssayError as error:
             if self._weights is not None:
                 raise

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
 
-from assay import host
+from assay import host, units
 from assay.api.arguments import check_callable, check_number, check_text, check_whole, path_of
 from assay.api.weights.source import TensorSource, tensors_of
 from assay.checkpoint.entries import Entry
@@ -23,7 +24,7 @@ from assay.document.document import Document, Origin, Run
 from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics, WeightsReport
 from assay.errors import ReadError, UsageError
-from assay.messages import one_line
+from assay.messages import one_line, plural
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
@@ -120,7 +121,7 @@ def weights_document(
         # A tensor whose values cannot be read is not a failure if only a listing was requested.
         return _document(opened, tensors, replace(listed, failures=listed.files_lost))
     from assay.checkpoint.statistics import kernel
-    from assay.checkpoint.statistics.run import statistics
+    from assay.checkpoint.statistics.run import spectral_limit, statistics
 
     journal = resume if isinstance(resume, Journal) or resume is None else Journal(resume)
     if tensors.in_memory:
@@ -130,7 +131,21 @@ def weights_document(
             raise UsageError(f"resume requires a checkpoint file, got {one_line(opened.origin.location)}")
         journal = None
     rows = statistics(entries, tensors.read, settings, journal, progress, opened.files)
-    return _document(opened, tensors, _report(tensors, rows, kernel.name()))
+    report = _report(tensors, rows, kernel.name())
+    notes = _left_out(*spectral_limit(entries, settings), settings, opened)
+    return _document(opened, tensors, replace(report, notes=(*report.notes, *notes)))
+
+
+def _left_out(largest: int | None, count: int, settings: StatisticsSettings, opened: Opened) -> tuple[str, ...]:
+    """A note on the matrices that were too large for the limit on spectra, if there are any."""
+    if largest is None or not count:
+        return ()
+    size, budget = units.count(largest), units.count(settings.spectral_elements)
+    command = shlex.join(["assay", "params", opened.origin.location, "--spectral"])
+    return (
+        f"spectral norms of {plural(count, 'matrix', 'matrices')} of more than {size} elements were not computed "
+        f"(limit: {budget} elements in all); to compute all: {command}",
+    )
 
 
 def _check(settings: StatisticsSettings, resume: Any, progress: Any) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from assay import host
 from assay.analysis.stored_tensors import StoredMatch, match_stored
 from assay.api.weights import summary_of, weights_document
-from assay.checkpoint.statistics.settings import Progress
+from assay.checkpoint.statistics.settings import Progress, StatisticsSettings
 from assay.document.document import Document, Run
 from assay.document.rows import Tensor
 from assay.document.this_machine import this_machine
@@ -19,13 +19,19 @@ from assay.sources.stored_names import naming_of
 
 
 def with_weights(
-    document: Document, opened: Opened, source: object, progress: Progress | None = None, *, listing: bool = False
+    document: Document,
+    opened: Opened,
+    source: object,
+    progress: Progress | None = None,
+    *,
+    settings: StatisticsSettings | None = None,
+    listing: bool = False,
 ) -> Document:
     """The document of an opened model with the statistics of `source`: a checkpoint of it, or the model itself.
 
     With `listing`, only headers are read.
     """
-    report = weights_document(source, progress=progress, listing=listing).weights
+    report = weights_document(source, settings=settings, progress=progress, listing=listing).weights
     assert report is not None
     is_own = source is opened and opened.origin.kind != "config"
     if is_own or not document.tensors:
@@ -50,9 +56,16 @@ def without_pass(opened: Opened, why: str) -> Document:
     )
 
 
-def weights_alone(opened: Opened, why: str, *, listing: bool = False, progress: Progress | None = None) -> Document:
+def weights_alone(
+    opened: Opened,
+    why: str,
+    *,
+    settings: StatisticsSettings | None = None,
+    listing: bool = False,
+    progress: Progress | None = None,
+) -> Document:
     """The document of stored tensors whose model cannot be built, with the reason if there is a config."""
-    document = weights_document(opened, listing=listing, progress=progress)
+    document = weights_document(opened, settings=settings, listing=listing, progress=progress)
     if opened.origin.kind != "config":
         return document
     return replace(document, run=replace(document.run, assumptions=(only_tensors(why),)))

@@ -19,7 +19,7 @@ from assay.checkpoint.statistics.gathering import Read
 from assay.checkpoint.statistics.journal import Journal
 from assay.checkpoint.statistics.ray_engine import run_on_ray
 from assay.checkpoint.statistics.settings import Progress, StatisticsSettings
-from assay.checkpoint.statistics.spectral import with_spectrum
+from assay.checkpoint.statistics.spectral import largest_within, with_spectrum
 from assay.document.weights import TensorStatistics
 from assay.errors import UsageError
 
@@ -48,9 +48,10 @@ def statistics(
     rows = {} if journal is None else journal.begin(entries, _settings_key(settings), files or Files())
     remaining = [index for index in range(len(entries)) if index not in rows]
     weights = [_weight(entries[index]) for index in remaining]
+    largest, _ = spectral_limit(entries, settings)
     tally = _tally(progress, sum(weight.length for weight in weights if not weight.problem))
     try:
-        for position, row in _ENGINES[settings.engine](weights, read, settings, tally):
+        for position, row in _ENGINES[settings.engine](weights, read, settings, tally, largest):
             index = remaining[position]
             rows[index] = _completed(entries[index], row, read)
             if journal is not None and not row.problem:
@@ -78,21 +79,33 @@ def _tally(progress: Progress | None, total: int) -> Tally:
     return add
 
 
-def _threads(weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: Tally) -> Results:
+def spectral_limit(entries: Sequence[Entry], settings: StatisticsSettings) -> tuple[int | None, int]:
+    """The most elements of a matrix whose spectrum is computed, None if there is no limit; how many are larger."""
+    if not settings.spectral or settings.spectral_elements is None:
+        return None, 0
+    return largest_within(map(_weight, entries), settings.spectral_elements)
+
+
+def _threads(
+    weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: Tally, largest: int | None
+) -> Results:
     options = _options(settings)
-    return run(weights, read, options, on_bytes=tally, postprocess=_postprocess(settings, options.workers))
+    postprocess = _postprocess(settings, options.workers, largest)
+    return run(weights, read, options, on_bytes=tally, postprocess=postprocess)
 
 
-def _ray(weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: Tally) -> Results:
+def _ray(
+    weights: Sequence[Weight], read: Read, settings: StatisticsSettings, tally: Tally, largest: int | None
+) -> Results:
     # Each task processes one chunk at a time, so chunks can have the default size.
     options = EngineOptions(target_db=_target(settings))
-    postprocess = _postprocess(settings, 1)
+    postprocess = _postprocess(settings, 1, largest)
     for index, row in run_on_ray(weights, read, options, settings.address, settings.workers, postprocess):
         tally(weights[index].length)
         yield index, row
 
 
-_ENGINES: dict[str, Callable[[Sequence[Weight], Read, StatisticsSettings, Tally], Results]] = {
+_ENGINES: dict[str, Callable[[Sequence[Weight], Read, StatisticsSettings, Tally, int | None], Results]] = {
     "threads": _threads,
     "ray": _ray,
 }
@@ -108,9 +121,9 @@ def _options(settings: StatisticsSettings) -> EngineOptions:
     return replace(options, chunk_bytes=chunk)
 
 
-def _postprocess(settings: StatisticsSettings, workers: int) -> Postprocess | None:
+def _postprocess(settings: StatisticsSettings, workers: int, largest: int | None) -> Postprocess | None:
     """The function that completes the statistics of a tensor, if any."""
-    return partial(with_spectrum, workers=workers) if settings.spectral else None
+    return partial(with_spectrum, workers=workers, largest=largest) if settings.spectral else None
 
 
 def _target(settings: StatisticsSettings) -> float:
@@ -119,7 +132,7 @@ def _target(settings: StatisticsSettings) -> float:
 
 def _settings_key(settings: StatisticsSettings) -> tuple[object, ...]:
     """The settings that change the results; part of a journal's keys."""
-    return kernel.name(), settings.spectral, _target(settings)
+    return kernel.name(), settings.spectral, settings.spectral_elements, _target(settings)
 
 
 def _weight(entry: Entry) -> Weight:

@@ -6,7 +6,10 @@ Rows are read in blocks. Small matrices are decoded once, large ones again at ev
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import chain, takewhile
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,6 +20,7 @@ from assay.checkpoint.statistics.dtypes import COUNTED, DTYPES, values
 from assay.checkpoint.statistics.engine import FAILURES
 from assay.checkpoint.statistics.gathering import Read, fetch
 from assay.document.weights import Spectral, TensorStatistics
+from assay.errors import UsageError
 
 Blocks = Callable[[], Iterable[NDArray[np.floating]]]
 """Yields the rows of the matrix in blocks; called once per step."""
@@ -25,26 +29,53 @@ Doubles = NDArray[np.float64]
 MAX_STEPS = 64
 TOLERANCE = 1e-4
 """The iteration stops at this relative error of the largest squared singular value."""
+LIMITED_TOLERANCE = 1e-2
+"""The same where work is limited: the norm is known to half a per cent, with half the steps."""
+LEAST_ENERGY = 1e-290
+CHECKED_EVERY = 4
+"""Steps between checks of the tolerance, each of which costs as much as a step with a small matrix."""
 CHUNK_BYTES = 1 << 20
 """Smaller than for the statistics, because chunks are converted to doubles and copied several times."""
-KEPT_ELEMENTS = 4 << 20
+KEPT_ELEMENTS = 8 << 20
 """Limit for the elements of small matrices kept in memory by all workers together."""
 
 
-def with_spectrum(weight: Weight, row: TensorStatistics, read: Read, workers: int = 1) -> TensorStatistics:
-    """The row with its spectrum, if it is a real matrix; `workers` is the number of concurrent callers."""
+def with_spectrum(
+    weight: Weight, row: TensorStatistics, read: Read, workers: int = 1, largest: int | None = None
+) -> TensorStatistics:
+    """The row with its spectrum, if it is a real matrix of at most `largest` elements; `workers` calls it at once."""
     planned = plan(0, weight, CHUNK_BYTES)
-    if (
-        not planned.by_rows
-        or not planned.dtype.real
-        or planned.dtype.parts > 1
-        or min(planned.rows, planned.cols) < 2
-    ):
+    size = _matrix_elements(planned)
+    if not size or (largest is not None and size > largest):
         return row
+    tolerance = TOLERANCE if largest is None else LIMITED_TOLERANCE
+    blocks = _blocks(planned, read, KEPT_ELEMENTS // workers)
     try:
-        return replace(row, spectral=spectral(_blocks(planned, read, KEPT_ELEMENTS // workers), planned.cols))
+        return replace(row, spectral=spectral(blocks, planned.cols, tolerance))
     except FAILURES as error:
         return replace(row, note=f"spectrum not computed: {error}")
+
+
+def largest_within(weights: Iterable[Weight], budget: int) -> tuple[int, int]:
+    """The size up to which all matrices together have at most `budget` elements, and the number of larger ones."""
+    sizes: Counter[int] = Counter()
+    for weight in weights:
+        with suppress(UsageError):  # a tensor that cannot be analysed
+            sizes[_matrix_elements(plan(0, weight))] += 1
+    del sizes[0]
+    total, largest = 0, 0
+    for size in sorted(sizes):
+        total += size * sizes[size]
+        if total > budget:
+            break
+        largest = size
+    return largest, sum(count for size, count in sizes.items() if size > largest)
+
+
+def _matrix_elements(planned: ChunkPlan) -> int:
+    """The elements of a matrix of real numbers; 0 for other tensors, which have no spectrum."""
+    is_real = planned.dtype.real and planned.dtype.parts == 1
+    return planned.rows * planned.cols if planned.by_rows and is_real and min(planned.rows, planned.cols) > 1 else 0
 
 
 def _blocks(planned: ChunkPlan, read: Read, max_kept: int) -> Blocks:
@@ -67,70 +98,129 @@ def _decoded(chunk: Chunk, read: Read) -> Doubles:
 def spectral(
     blocks: Blocks, cols: int, tolerance: float = TOLERANCE, max_steps: int = MAX_STEPS, seed: int = 0
 ) -> Spectral | None:
-    """The spectral norm with its error bound, ranks and leading singular values; None for an empty or zero matrix."""
+    """The spectral norm with its error bound, ranks and leading singular values.
+
+    None for an empty or zero matrix, or one whose sum of squares overflows or underflows.
+    """
     start = np.random.default_rng(seed).standard_normal(cols)
     basis = [start / np.linalg.norm(start)] if cols else []
     diagonal: list[float] = []
     off_diagonal: list[float] = []
-    energy, rows = 0.0, 0
-    values, bounds = np.zeros(0), np.zeros(0)
-    for step in range(min(max_steps, cols)):
-        product, energy, rows = _apply(blocks, basis[-1])
-        if not energy:
-            return None
-        diagonal.append(float(basis[-1] @ product))
+    blocks, energy, rows = _finite(blocks)
+    if not LEAST_ENERGY < energy < math.inf:
+        return None
+    limit, beta = min(max_steps, cols), 0.0
+    for step in range(1, limit + 1):
+        product = _apply(blocks, basis[-1]) / energy
+        diagonal.append(float(np.einsum("i,i->", basis[-1], product)))
         rest, beta = _orthogonal(product, basis)
-        values, bounds = _ritz(diagonal, off_diagonal, beta)
-        if bounds[0] <= tolerance * values[0] or beta <= 1e-14 * values[0] or step + 1 == min(max_steps, cols):
+        if beta <= 1e-14 * max(diagonal) or step == limit:
+            break
+        if step % CHECKED_EVERY == 0 and _is_settled(diagonal, off_diagonal, beta, tolerance):
             break
         off_diagonal.append(beta)
         basis.append(rest / beta)
-    return _summary(values, bounds, energy, min(rows, cols), len(diagonal)) if diagonal else None
+    return _summary(diagonal, off_diagonal, beta, energy, min(rows, cols))
 
 
-def _apply(blocks: Blocks, vector: Doubles) -> tuple[Doubles, float, int]:
-    """AᵀA·v, the sum of squares of A and its number of rows; non-finite values count as zero."""
-    product, energy, rows = np.zeros_like(vector), 0.0, 0
+def _finite(blocks: Blocks) -> tuple[Blocks, float, int]:
+    """The blocks with non-finite values as zero, their sum of squares and their number of rows."""
+
+    def cleaned() -> Iterator[Doubles]:
+        return (np.nan_to_num(block, nan=0.0, posinf=0.0, neginf=0.0) for block in blocks())
+
+    energy, rows = _energy(blocks)
+    return (blocks, energy, rows) if math.isfinite(energy) else (cleaned, *_energy(cleaned))
+
+
+def _energy(blocks: Blocks) -> tuple[float, int]:
+    energy, rows = 0.0, 0
     for block in blocks():
-        part = np.nan_to_num(np.asarray(block, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-        product += part.T @ (part @ vector)
-        energy += float(np.einsum("ij,ij->", part, part))
-        rows += part.shape[0]
-    return product, energy, rows
+        energy += float(np.einsum("ij,ij->", block, block))
+        rows += block.shape[0]
+    return energy, rows
+
+
+def _apply(blocks: Blocks, vector: Doubles) -> Doubles:
+    """AᵀA·v."""
+    # Not `@`: several workers that each start BLAS threads wait for each other most of the time.
+    product = np.zeros_like(vector)
+    for block in blocks():
+        product += np.einsum("ij,i->j", block, np.einsum("ij,j->i", block, vector))
+    return product
 
 
 def _orthogonal(product: Doubles, basis: list[Doubles]) -> tuple[Doubles, float]:
     """The part of a product orthogonal to the basis, and its norm; projected twice because of rounding."""
     vectors = np.stack(basis)
-    rest = product - vectors.T @ (vectors @ product)
-    rest -= vectors.T @ (vectors @ rest)
-    return rest, float(np.linalg.norm(rest))
+    rest = product
+    for _ in range(2):
+        rest = rest - np.einsum("ij,i->j", vectors, np.einsum("ij,j->i", vectors, rest))
+    return rest, math.sqrt(float(np.einsum("i,i->", rest, rest)))
 
 
-def _ritz(diagonal: list[float], off_diagonal: list[float], beta: float) -> tuple[Doubles, Doubles]:
-    """Eigenvalue estimates of AᵀA, largest first, and an error bound for each."""
+def _is_settled(diagonal: list[float], off_diagonal: list[float], beta: float, tolerance: float) -> bool:
+    """Whether the largest eigenvalue is known to the relative tolerance."""
+    value = float(_eigenvalues(diagonal, off_diagonal)[0])
+    return beta * _last_component(value, diagonal, off_diagonal) <= tolerance * value
+
+
+def _eigenvalues(diagonal: list[float], off_diagonal: list[float]) -> Doubles:
+    """The eigenvalues of a tridiagonal matrix, largest first: estimates of those of AᵀA divided by its trace."""
+    # Not `eigh`, which starts BLAS threads for more than 25 rows.
     matrix = np.diag(diagonal) + np.diag(off_diagonal, 1) + np.diag(off_diagonal, -1)
-    values, vectors = np.linalg.eigh(matrix)
-    return np.maximum(values[::-1], 0.0), np.abs(beta * vectors[-1, ::-1])
+    return np.maximum(np.linalg.eigvalsh(matrix)[::-1], 0.0)
 
 
-def _summary(values: Doubles, bounds: Doubles, energy: float, rank: int, steps: int) -> Spectral:
-    norm = math.sqrt(values[0])
-    settled = bounds <= 1e-3 * np.maximum(values, 1e-300)
-    leading = values[: int(np.argmin(settled)) if not settled.all() else values.size]
+def _last_component(value: float, diagonal: list[float], off_diagonal: list[float]) -> float:
+    """The last component of the unit eigenvector of an eigenvalue, by a twisted factorization."""
+    shifted = [element - value for element in diagonal]
+    least = max(1e-16 * max(diagonal), LEAST_ENERGY)
+    down = _pivots(shifted, off_diagonal, least)
+    up = _pivots(shifted[::-1], off_diagonal[::-1], least)[::-1]
+    twist = min(range(len(shifted)), key=lambda row: abs(down[row] + up[row] - shifted[row]))
+    last, squares = 1.0, 1.0
+    for row in range(twist + 1, len(shifted)):
+        last *= off_diagonal[row - 1] / up[row]
+        squares += last * last
+    component = 1.0
+    for row in range(twist - 1, -1, -1):
+        component *= off_diagonal[row] / down[row]
+        squares += component * component
+    return abs(last) / math.sqrt(squares)
+
+
+def _pivots(shifted: list[float], off_diagonal: list[float], least: float) -> list[float]:
+    """The pivots of a tridiagonal matrix from its first row on, none smaller than `least`."""
+    pivots: list[float] = []
+    for element, off in zip(shifted, [0.0, *off_diagonal], strict=True):
+        pivot = element - off / pivots[-1] * off if pivots else element
+        pivots.append(pivot if abs(pivot) > least else least)
+    return pivots
+
+
+def _summary(diagonal: list[float], off_diagonal: list[float], beta: float, energy: float, rank: int) -> Spectral:
+    values = _eigenvalues(diagonal, off_diagonal)
+    bounds = (beta * _last_component(float(value), diagonal, off_diagonal) for value in values)
+    bound = next(bounds)
+    settled = takewhile(
+        lambda pair: pair[0] <= 1e-3 * max(pair[1], 1e-300), zip(chain([bound], bounds), values, strict=True)
+    )
+    leading = values[: sum(1 for _ in settled)]
+    root, scale = math.sqrt(values[0]), math.sqrt(energy)
     return Spectral(
-        norm=norm,
-        norm_error=math.sqrt(values[0] + bounds[0]) - norm,
-        stable_rank=energy / float(values[0]),
-        effective_rank=_effective_rank(leading, energy, rank),
-        singular_values=tuple(float(value) for value in np.sqrt(leading)),
-        steps=steps,
+        norm=scale * root,
+        norm_error=scale * (math.sqrt(values[0] + bound) - root),
+        stable_rank=1.0 / float(values[0]),
+        effective_rank=_effective_rank(leading, rank) if leading.size else None,
+        singular_values=tuple(float(value) for value in scale * np.sqrt(leading)),
+        steps=len(diagonal),
     )
 
 
-def _effective_rank(leading: Doubles, energy: float, rank: int) -> float:
+def _effective_rank(leading: Doubles, rank: int) -> float:
     """exp of the entropy of σ²/Σσ²; energy outside the leading values is spread evenly over the other directions."""
-    shares = leading[leading > 0] / energy
+    shares = leading[leading > 0]
     rest, others = max(0.0, 1.0 - float(shares.sum())), rank - leading.size
     entropy = float(-(shares * np.log(shares)).sum())
     if rest > 1e-12 and others > 0:

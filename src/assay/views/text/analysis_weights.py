@@ -13,9 +13,10 @@ from assay.document.weights import WeightsReport
 from assay.messages import plural
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import amounts
-from assay.views.text.facts import facts_table
+from assay.views.text.facts import facts_table, notes_table
 from assay.views.text.params import ParamsOptions, params_report
-from assay.views.text.report import Parts
+from assay.views.text.params_lines import shown_name
+from assay.views.text.report import Parts, section
 from assay.views.text.totals import parameters_line
 
 _TENSORS: tuple[Column[Tensor], ...] = (
@@ -39,7 +40,12 @@ def parameter_section(document: Document, top: int | None = None) -> Parts:
     facts += _value_facts(document.weights)
     if top is None or not document.weights.tensors:
         return ["PARAMETERS", facts_table(facts), *report.parts]
-    return ["PARAMETERS", facts_table(facts), "Largest tensors (repeated blocks on one line)", report.parts[1]]
+    return [
+        "PARAMETERS",
+        facts_table(facts),
+        *section("Largest tensors (repeated blocks on one line)", report.data),
+        *section("Notes on the weights", notes_table(document.weights.notes)),
+    ]
 
 
 def _count_facts(document: Document) -> list[tuple[str, str]]:
@@ -59,6 +65,7 @@ def _value_facts(weights: WeightsReport) -> list[tuple[str, str]]:
         ("values stored", units.exact(sum(one.count for one in weights.tensors))),
         ("bytes stored", units.size(sum(one.bytes for one in weights.tensors))),
         ("sparsity", f"{units.share(zeros, count)} zeros, {units.share(near, count)} near zero"),
+        *_spectral_facts(weights),
     ]
     lost = len(weights.tensors) - len(analysed) + len(weights.files_lost)
     oddities = {
@@ -67,6 +74,17 @@ def _value_facts(weights: WeightsReport) -> list[tuple[str, str]]:
         "not analysed": (lost, "tensor or file", "tensors or files"),
     }
     return facts + [(name, plural(number, one, many)) for name, (number, one, many) in oddities.items() if number]
+
+
+def _spectral_facts(weights: WeightsReport) -> list[tuple[str, str]]:
+    """The largest spectral norm, and of how many matrices it was computed."""
+    norms = [(tensor.spectral.norm, shown_name(tensor)) for tensor in weights.tensors if tensor.spectral is not None]
+    if not norms:
+        return []
+    norm, name = max(norms)
+    return [
+        ("largest spectral norm", f"{units.ratio(norm)} in {name} (of {plural(len(norms), 'matrix', 'matrices')})")
+    ]
 
 
 def _largest(document: Document, top: int | None) -> Table:

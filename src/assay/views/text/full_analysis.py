@@ -154,8 +154,10 @@ def _statistics(tensor: TensorStatistics) -> list[tuple[str, str]]:
     if tensor.n_of_m:
         kept = ", ".join(f"{name} {units.share(share, 1)}" for name, share in tensor.n_of_m.items())
         facts.append(("energy kept by n:m", kept))
-    if tensor.spectral is not None:
-        facts.append(("spectral norm", f"{tensor.spectral.norm:.6g} ± {tensor.spectral.norm_error:.2g}"))
+    spectral = tensor.spectral
+    if spectral is not None or tensor.rows is not None:
+        text = units.UNKNOWN if spectral is None else f"{spectral.norm:.6g} ± {spectral.norm_error:.2g}"
+        facts.append(("spectral norm", text))
     return facts
 
 

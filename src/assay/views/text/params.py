@@ -72,8 +72,8 @@ _SPECTRAL = (
     _figure("spectral norm", "norm", drops=2),
     _figure("norm error", "bound", drops=8),
     _figure("stable rank", "rank", drops=3),
-    _figure("effective rank", "effective", drops=8),
 )
+_EFFECTIVE = (_figure("effective rank", "effective", drops=8),)
 
 
 def params_report(document: Document, options: ParamsOptions = ParamsOptions()) -> Report:
@@ -130,7 +130,9 @@ def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
     ]
     if weights.kernel:
         columns += _STATISTICS
-        columns += _SPECTRAL if any(tensor.spectral for tensor in weights.tensors) else ()
+        known = [tensor.spectral for tensor in weights.tensors if tensor.spectral is not None]
+        columns += _SPECTRAL if known else ()
+        columns += _EFFECTIVE if any(spectral.effective_rank is not None for spectral in known) else ()
         columns.append(
             Column("histogram", lambda row: _spark(row.tensors[0].histogram), drops=True, name="distribution")
         )
