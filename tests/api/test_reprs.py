@@ -193,7 +193,7 @@ def test_figures_are_those_of_the_model(made, model):
     assert f"{size(made['memory'].inference.total.value)} peak" in memory
     assert f"{size(made['memory'].training.total.value)} peak" in memory
     weights = repr(made["analyze_weights"])
-    assert f"{2 * BLOCKS} tensors · {count(numbers)} values" in weights
+    assert f"{2 * BLOCKS} tensors · {count(numbers)} parameters" in weights
     assert size(stored) in weights
 
 

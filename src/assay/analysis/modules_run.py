@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from assay.analysis.flow import is_view
-from assay.analysis.parameters import PARAMETER, tensor_storages
+from assay.analysis.parameters import tensor_storages
 from assay.document.document import Document
+from assay.document.roles import PARAMETER
 from assay.document.tree import path_text, with_ancestors
 
 

@@ -12,18 +12,13 @@ from assay.analysis import folding
 from assay.analysis.block_differences import BlockComparer
 from assay.analysis.cost.totals import module_totals, summed_recorded
 from assay.analysis.folding import FoldedRow, TreeNode
-from assay.analysis.parameters import (
-    PARAMETER,
-    own_parameters,
-    subtree_parameters,
-    sum_if_all_known,
-    tensor_totals,
-)
+from assay.analysis.parameters import own_parameters, subtree_parameters, sum_if_all_known, tensor_totals
 from assay.analysis.training_mode import mode_changes, mode_name
 from assay.analysis.uniques.canonical import canonical
 from assay.document import tree
 from assay.document.cost import Cost, CostTotals
 from assay.document.document import Document
+from assay.document.roles import PARAMETER
 from assay.document.rows import Call, Module, Tensor, TensorType
 
 

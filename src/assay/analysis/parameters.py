@@ -10,13 +10,11 @@ from msgspec import Struct
 from assay.analysis.cost.reading import is_ragged, numel
 from assay.document import tree
 from assay.document.document import Document
+from assay.document.roles import BUFFER, PARAMETER
 from assay.document.rows import Tensor, TensorType
 from assay.document.weights import TensorStatistics
 
 Number = TypeVar("Number", int, float)
-
-PARAMETER = "parameter"
-BUFFER = "buffer"
 
 
 class TensorTotals(Struct, frozen=True):
@@ -39,16 +37,15 @@ class Parameters(Struct, frozen=True, omit_defaults=True):
     tied: list[tuple[str, ...]]
     """The names of each parameter that has more than one."""
     stored: TensorTotals | None = None
-    """Parameters and buffers together, if only a checkpoint is known, which does not distinguish them."""
+    """All tensors of the checkpoint, if only a checkpoint is known; it may not state which are parameters."""
     partial: bool = False
-    """Whether files of the checkpoint could not be read, so that `stored` covers only the rest."""
+    """Whether files of the checkpoint could not be read, so that the totals cover only the rest."""
 
 
 def parameters(document: Document) -> Parameters:
     """The parameters and buffers of `document`."""
     if not document.knows_tensors:
-        partial = document.weights is not None and document.weights.partial
-        return Parameters(None, None, None, stored_by_dtype(document), None, [], stored(document), partial)
+        return _stored_parameters(document)
     own = [tensor for tensor in document.tensors if tensor.role == PARAMETER]
     totals = tensor_totals(own)
     return Parameters(
@@ -61,11 +58,34 @@ def parameters(document: Document) -> Parameters:
     )
 
 
+def _stored_parameters(document: Document) -> Parameters:
+    """The parameters and buffers of a checkpoint, unknown unless it states the roles of tensors."""
+    rows = document.weights.tensors if document.weights is not None else []
+    partial = document.weights is not None and document.weights.partial
+    if not any(row.role for row in rows):
+        return Parameters(None, None, None, stored_by_dtype(rows), None, [], stored(document), partial)
+    own = [row for row in rows if row.role == PARAMETER]
+    totals = _stored_totals(own)
+    return Parameters(
+        count=totals.elements,
+        trainable=None,
+        bytes=totals.bytes,
+        by_dtype=stored_by_dtype(own),
+        buffers=_stored_totals([row for row in rows if row.role == BUFFER]),
+        tied=[row.names for row in own if len(row.names) > 1],
+        stored=stored(document),
+        partial=partial,
+    )
+
+
 def stored(document: Document) -> TensorTotals | None:
     """Elements and bytes of the tensors of a checkpoint; None if the weights were not read."""
     if document.weights is None:
         return None
-    rows = document.weights.tensors
+    return _stored_totals(document.weights.tensors)
+
+
+def _stored_totals(rows: Sequence[TensorStatistics]) -> TensorTotals:
     return TensorTotals(sum(row.count for row in rows), sum(row.bytes for row in rows))
 
 
@@ -155,15 +175,12 @@ def subtree_parameters(document: Document, own: Sequence[Sequence[Tensor]]) -> l
     return sums
 
 
-def stored_by_dtype(document: Document) -> dict[str, TensorTotals]:
-    """The tensors of a checkpoint by dtype, most bytes first; empty if the weights were not read."""
+def stored_by_dtype(rows: Iterable[TensorStatistics]) -> dict[str, TensorTotals]:
+    """The tensors of a checkpoint by dtype, most bytes first."""
     groups: dict[str, list[TensorStatistics]] = {}
-    for row in document.weights.tensors if document.weights is not None else []:
+    for row in rows:
         groups.setdefault(row.dtype, []).append(row)
-    sizes = {
-        dtype: TensorTotals(sum(row.count for row in rows), sum(row.bytes for row in rows))
-        for dtype, rows in groups.items()
-    }
+    sizes = {dtype: _stored_totals(members) for dtype, members in groups.items()}
     return dict(sorted(sizes.items(), key=lambda item: -item[1].bytes))
 
 

@@ -58,6 +58,8 @@ class Entry(Struct, frozen=True, omit_defaults=True, gc=False):
     """Index of the first entry with the same storage, if this is another view of it."""
     encoded: EncodedBytes | None = None
     """Set if its numbers must be decoded."""
+    role: str = ""
+    """`parameter`, `buffer`, `attribute` (neither, but of a module), `constant` (of the code); empty if unknown."""
 
 
 class ModuleRow(Struct, frozen=True, gc=False):

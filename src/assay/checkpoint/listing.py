@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, NoReturn
+
+from msgspec.structs import replace
 
 from assay.checkpoint.dtypes import item_bytes, unreadable
 from assay.checkpoint.entries import ByteRange, Entry, alignment
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.values import MAX_DIMENSIONS, RawStorage, TensorValue, contiguous_strides
+from assay.document.roles import joint_role
 from assay.errors import ReadError
 from assay.messages import one_line, plural
 
@@ -39,8 +42,10 @@ class _View(NamedTuple):
     problem: str
 
 
-def list_tensors(path: str, named: Iterable[tuple[str, TensorValue]]) -> list[Entry]:
-    """One entry per distinct view, in the order in which the views first appear."""
+def list_tensors(
+    path: str, named: Iterable[tuple[str, TensorValue]], roles: Mapping[str, str] | None = None
+) -> list[Entry]:
+    """One entry per distinct view, in the order in which the views first appear; `roles` has those that are known."""
     names: dict[Any, list[str]] = {}
     views: dict[Any, _View] = {}
     layouts: dict[Any, _Layout] = {}
@@ -58,7 +63,9 @@ def list_tensors(path: str, named: Iterable[tuple[str, TensorValue]]) -> list[En
     entries: list[Entry] = []
     for key, view in views.items():
         shares = first.setdefault(key[0], len(entries))
-        entries.append(_entry(path, tuple(names[key]), view, shares if shares != len(entries) else None))
+        entry = _entry(path, tuple(names[key]), view, shares if shares != len(entries) else None)
+        role = joint_role([roles.get(name, "") for name in entry.names]) if roles else ""
+        entries.append(replace(entry, role=role) if role else entry)
     return entries
 
 

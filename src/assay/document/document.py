@@ -245,5 +245,5 @@ class Document(Displayed, Struct, frozen=True, omit_defaults=True):
 
     @property
     def knows_tensors(self) -> bool:
-        """Whether parameters and buffers are known; a checkpoint alone does not distinguish them."""
+        """Whether parameters and buffers are known; a checkpoint alone may not distinguish them."""
         return bool(self.tensors) or self.recorded

@@ -50,7 +50,7 @@ class Attribute(Struct, frozen=True, omit_defaults=True):
     name: str
     """The attribute's name."""
     kind: str
-    """`parameter`, `buffer`, `module` or `value`."""
+    """`parameter`, `buffer`, `module` or `value`; `tensor` for another stored tensor."""
     type: str
     """The class of the value: `Parameter`, `int`, `Linear`."""
     text: str = ""

@@ -131,7 +131,7 @@ class Tensor(Struct, frozen=True, omit_defaults=True):
     names: tuple[str, ...]
     """Its dotted names, several if it is tied."""
     role: str
-    """`parameter` or `buffer`."""
+    """`parameter` or `buffer`; of a stored tensor also `attribute` or `constant`, or empty if unknown."""
     type: TensorType
     """Its shape, dtype and layout."""
     bytes: int

@@ -93,6 +93,8 @@ class TensorStatistics(Displayed, Struct, frozen=True, omit_defaults=True):
         alignment: The largest power of two that divides its offset in the file.
         problem: Why there are no statistics; empty if there are.
         note: A remark about how it was read; may be empty.
+        role: `parameter`, `buffer`, `attribute` (a module's tensor that is neither) or `constant` (of the code);
+            empty if the file does not state it.
         nan: Number of NaN values.
         inf: Number of infinite values.
         zeros: Number of zeros.
@@ -134,6 +136,7 @@ class TensorStatistics(Displayed, Struct, frozen=True, omit_defaults=True):
     alignment: int = 1
     problem: str = ""
     note: str = ""
+    role: str = ""
     nan: int | None = None
     inf: int | None = None
     zeros: int | None = None
@@ -212,6 +215,7 @@ class WeightsReport(Displayed, Struct, frozen=True, omit_defaults=True):
         kernel: The implementation that computed the statistics: `avx512`, `avx2`, `baseline` or `numpy`.
         tensors: One row per tensor.
         by_dtype: Totals per dtype.
+        by_role: Totals per role of the tensors whose role is known; empty if the file states none.
         families: Tensors grouped by name without numbers.
         outliers: Tensors that are far from the rest of their family, furthest first.
         duplicates: Groups of indices into `tensors` with identical content.
@@ -226,6 +230,7 @@ class WeightsReport(Displayed, Struct, frozen=True, omit_defaults=True):
     kernel: str = ""
     tensors: list[TensorStatistics] = field(default_factory=list)
     by_dtype: dict[str, WeightTotals] = field(default_factory=dict)
+    by_role: dict[str, WeightTotals] = field(default_factory=dict)
     families: list[Family] = field(default_factory=list)
     outliers: list[Outlier] = field(default_factory=list)
     duplicates: list[tuple[int, ...]] = field(default_factory=list)

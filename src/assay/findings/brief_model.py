@@ -79,12 +79,13 @@ def model_brief(
 def _identity(document: Document, cost: Cost) -> tuple[str, ...]:
     """The model's name, family, parameters, MACs and inputs, as far as they are known."""
     counted, family = parameters(document), architecture(document).label
+    is_counted = bool(document.tensors) or (counted.stored is not None and counted.count is not None)
     macs = cost.forward.macs if document.recorded and cost.forward.known else None
     inputs = ", ".join(units.shape(each.type.shape) for each in document.run.inputs)
     return (
         document.model_class or document.origin.name or "model",
         "" if family == _UNKNOWN_FAMILY else family,
-        f"{units.count(counted.count)} parameters" if document.tensors else "",
+        f"{units.count(counted.count)} parameters" if is_counted else "",
         f"{units.count(macs)} MACs" if macs is not None else "",
         f"input {inputs}" if inputs else "",
     )

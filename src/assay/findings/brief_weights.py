@@ -9,6 +9,7 @@ from assay import units
 from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.document.provenance import Counted, Figure
+from assay.document.roles import BUFFER, PARAMETER
 from assay.document.weights import WeightsReport
 from assay.findings.brief import Brief, BriefFigure, NotKnown, brief_of, largest_share
 from assay.findings.catalogue import weight_rules
@@ -41,14 +42,28 @@ def weight_findings(document: Document) -> list[Finding]:
 
 
 def _identity(weights: WeightsReport) -> tuple[str, ...]:
-    count = sum(tensor.count for tensor in weights.tensors)
     return (
         os.path.basename(weights.path.rstrip("/\\")) or "model in memory",
         "" if weights.format == "live" else weights.format,
         plural(len(weights.tensors), "tensor"),
-        f"{units.count(count)} {'value' if count == 1 else 'values'}",
+        _counts(weights),
         f"partial: {plural(len(weights.files_lost), 'file')} not read" if weights.partial else "",
     )
+
+
+def _counts(weights: WeightsReport) -> str:
+    """`25.6 M parameters, 53.1 k in buffers`; `25.6 M values` if the file does not state roles."""
+    everything = sum(tensor.count for tensor in weights.tensors)
+    if not weights.by_role:
+        return _number(everything, "value")
+    own, buffers = (weights.by_role[role].count if role in weights.by_role else 0 for role in (PARAMETER, BUFFER))
+    others = everything - own - buffers
+    texts = [_number(own, "parameter"), f"{units.count(buffers)} in buffers" if buffers else ""]
+    return ", ".join(filter(None, [*texts, f"{units.count(others)} in other tensors" if others else ""]))
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{units.count(count)} {noun if count == 1 else f'{noun}s'}"
 
 
 def _size(weights: WeightsReport) -> BriefFigure:

@@ -10,13 +10,14 @@ from assay.analysis import model_figures
 from assay.analysis.cost.totals import add_up
 from assay.analysis.devices import Device
 from assay.analysis.flow import DataFlow, ops_named, ops_where
-from assay.analysis.parameters import PARAMETER, Parameters, elements, parameters, tensor_storages
+from assay.analysis.parameters import Parameters, elements, parameters, tensor_storages
 from assay.analysis.roofline import MEMORY, KindBound, Roofline, roofline_of
 from assay.analysis.training_mode import left_in_training
 from assay.document import tree
 from assay.document.cost import Cost, KindCost
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Measured, Unknown
+from assay.document.roles import PARAMETER
 from assay.document.rows import OpKind
 
 BY_FORMULA, BY_TENSORS = model_figures.BY_FORMULA, model_figures.BY_TENSORS

@@ -24,7 +24,7 @@ from assay.analysis.memory.optimizers import OptimizerState, state_of, unknown_s
 from assay.analysis.memory.weights import TrainedParameter, trained, weights_of
 from assay.analysis.memory.workspaces import WORKSPACE, Workspaces, workspaces
 from assay.analysis.modules_run import modules_run
-from assay.analysis.parameters import stored, stored_by_dtype
+from assay.analysis.parameters import Parameters, parameters, stored_by_dtype
 from assay.display import Displayed
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Modelled, Provenance, Unknown
@@ -45,7 +45,8 @@ UNFUSED = (
 WITH_WORKSPACES = "storages of the capture, and workspaces inside ops"
 
 _NO_PASS = Figure(None, Unknown("no pass was recorded"))
-_UNDISTINGUISHED = Figure(None, Unknown("a checkpoint does not distinguish parameters from buffers"))
+_UNDISTINGUISHED = Figure(None, Unknown("the checkpoint does not distinguish parameters from buffers"))
+_UNTRAINED = Figure(None, Unknown("a checkpoint does not state which parameters are trained"))
 
 
 class Occupancy(Displayed, Struct, frozen=True, omit_defaults=True):
@@ -149,22 +150,34 @@ def _workspaces(recorded_pass: PassStorages, device: str) -> Workspaces:
 
 def _stored_memory(document: Document, optimizer: str) -> Memory:
     """The memory of a checkpoint's tensors; everything else is unknown."""
-    size = stored(document)
-    unread = Figure(None, Unknown("the weights were not read"))
+    rows = document.weights.tensors if document.weights is not None else []
+    counted = parameters(document)
+    own, rest = _stored_sizes(counted)
+    unknown = _UNDISTINGUISHED if counted.bytes is None else _UNTRAINED
     return Memory(
-        parameters=unread if size is None else Figure(size.bytes, Counted("tensors as stored, buffers included")),
-        buffers=_UNDISTINGUISHED,
+        parameters=own,
+        buffers=rest,
         inputs=_inputs(document),
-        by_dtype={dtype: sums.bytes for dtype, sums in stored_by_dtype(document).items()},
+        by_dtype={dtype: sums.bytes for dtype, sums in stored_by_dtype(rows).items()},
         trained_parameters=None,
-        gradients=_UNDISTINGUISHED,
-        optimizer=unknown_state(optimizer, _UNDISTINGUISHED),
+        gradients=unknown,
+        optimizer=unknown_state(optimizer, unknown),
         inference=None,
         inference_peak=_NO_PASS,
         training=None,
         training_peak=_no_step(document),
         saved=_no_step(document),
     )
+
+
+def _stored_sizes(counted: Parameters) -> tuple[Figure, Figure]:
+    """The bytes of the parameters of a checkpoint and of its other tensors; together if it does not state roles."""
+    if counted.stored is None:
+        return Figure(None, Unknown("the weights were not read")), _UNDISTINGUISHED
+    if counted.bytes is None:
+        return Figure(counted.stored.bytes, Counted("tensors as stored, buffers included")), _UNDISTINGUISHED
+    others = Figure(counted.stored.bytes - counted.bytes, Counted("tensors as stored that are not parameters"))
+    return Figure(counted.bytes, Counted("parameters as stored")), others
 
 
 def _no_step(document: Document) -> Figure:

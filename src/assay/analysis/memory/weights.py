@@ -6,9 +6,10 @@ from math import prod
 
 from msgspec import Struct
 
-from assay.analysis.parameters import BUFFER, PARAMETER, storage_owners
+from assay.analysis.parameters import storage_owners
 from assay.document.document import Document
 from assay.document.dtypes import nbytes
+from assay.document.roles import BUFFER, PARAMETER
 
 ALL_TRAINED = "no parameter is trainable: gradients and optimizer state are computed as if all were"
 

@@ -31,8 +31,6 @@ from assay.views.tui.subject import (
 )
 
 _SETTINGS = StatisticsSettings(workers=1)
-_BUFFER_TYPES = ("bool", "int32", "int64")
-_BUFFER_NAMES = ("running_mean", "running_var", "num_batches_tracked")
 
 
 def checkpoint_subject(opened: Opened) -> ExploredModel:
@@ -59,14 +57,8 @@ def _with_tree(
     document: Document, rows: Sequence[Entry] | Sequence[TensorStatistics], classes: dict[str, str]
 ) -> Document:
     """The document with these tensors, and a module tree derived from their names."""
-    tensors = [Tensor(row.names, _role(row), TensorType(row.shape, row.dtype), row.bytes) for row in rows]
+    tensors = [Tensor(row.names, row.role, TensorType(row.shape, row.dtype), row.bytes) for row in rows]
     return replace(document, modules=modules_of([row.names for row in tensors], classes), tensors=tensors)
-
-
-def _role(row: Entry | TensorStatistics) -> str:
-    """A buffer if no parameter has such a type or name; a checkpoint does not record it."""
-    is_buffer = row.dtype in _BUFFER_TYPES or row.names[0].rpartition(".")[2] in _BUFFER_NAMES
-    return BUFFER if is_buffer else PARAMETER
 
 
 class StoredInspector:

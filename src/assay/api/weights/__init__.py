@@ -21,6 +21,7 @@ from assay.checkpoint.entries import Entry
 from assay.checkpoint.statistics.journal import Journal
 from assay.checkpoint.statistics.settings import Progress, StatisticsSettings
 from assay.document.document import Document, Origin, Run
+from assay.document.roles import UNLISTED
 from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics, WeightsReport
 from assay.errors import ReadError, UsageError
@@ -114,7 +115,8 @@ def weights_document(
 
         if "resume" in reading_options:
             raise UsageError("resume cannot be combined with trust")
-        return _document(opened, tensors, trusted_report(tensors.checkpoint.path, settings, filter, listing))
+        report = trusted_report(tensors.checkpoint.path, settings, filter, listing)
+        return _document(opened, tensors, _with_unlisted(report, tensors, matches, settings, listing=listing))
     entries = [entry for entry in tensors.checkpoint.entries if matches(entry)]
     if listing:
         listed = _report(tensors, [_listed(entry) for entry in entries])
@@ -173,6 +175,25 @@ def _reading_options(settings: StatisticsSettings, resume: Resume | None) -> lis
     return [*options, "resume"] if resumes else options
 
 
+def _with_unlisted(
+    report: WeightsReport,
+    tensors: TensorSource,
+    matches: Callable[[Named], bool],
+    settings: StatisticsSettings,
+    *,
+    listing: bool,
+) -> WeightsReport:
+    """The report on a loaded module with the file's tensors that are neither parameters nor buffers."""
+    entries = [entry for entry in tensors.checkpoint.entries if entry.role in UNLISTED and matches(entry)]
+    if not entries:
+        return report
+    if listing:
+        return summary_of([*report.tensors, *map(_listed, entries)], report)
+    from assay.checkpoint.statistics.run import statistics
+
+    return summary_of([*report.tensors, *statistics(entries, tensors.read, settings)], report)
+
+
 def _filtered(document: Document, matches: Callable[[Named], bool]) -> Document:
     """The document with only the matching tensors."""
     report = document.weights
@@ -220,7 +241,14 @@ def _listed(entry: Entry) -> TensorStatistics:
     for size in entry.shape:
         count *= size
     return TensorStatistics(
-        entry.names, entry.dtype, entry.shape, entry.bytes, count, entry.alignment, problem=entry.problem
+        entry.names,
+        entry.dtype,
+        entry.shape,
+        entry.bytes,
+        count,
+        entry.alignment,
+        problem=entry.problem,
+        role=entry.role,
     )
 
 

@@ -7,8 +7,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from assay.checkpoint.dtypes import item_bytes, unreadable
 from assay.checkpoint.entries import ByteRange, Checkpoint, Entry, ModuleRow, alignment
+from assay.document.roles import BUFFER, PARAMETER
 
 if TYPE_CHECKING:
     from assay.checkpoint.statistics.chunks import Chunk
@@ -23,10 +26,10 @@ def live_checkpoint(module: Any) -> tuple[Checkpoint, Callable[[Chunk], Any]]:
     Tied tensors are one entry with several names.
     """
     memory = _Memory()
-    grouped: dict[Any, tuple[Any, list[str]]] = {}
-    for name, tensor in _named(module):
-        grouped.setdefault(_identity(tensor), (tensor, []))[1].append(name)
-    entries = [memory.entry(tuple(names), tensor) for tensor, names in grouped.values()]
+    grouped: dict[Any, tuple[Any, str, list[str]]] = {}
+    for name, tensor, role in _named(module):
+        grouped.setdefault(_identity(tensor), (tensor, role, []))[2].append(name)
+    entries = [replace(memory.entry(tuple(names), tensor), role=role) for tensor, role, names in grouped.values()]
     modules = [
         ModuleRow(path, f"{type(child).__module__}.{type(child).__qualname__}") for path, child in _tree(module)
     ]
@@ -73,9 +76,10 @@ def _view(piece: Any) -> memoryview:
     return memoryview(buffer).cast("B")
 
 
-def _named(module: Any) -> Iterator[tuple[str, Any]]:
-    yield from module.named_parameters(remove_duplicate=False)
-    yield from module.named_buffers(remove_duplicate=False)
+def _named(module: Any) -> Iterator[tuple[str, Any, str]]:
+    """Every name with its tensor and role; parameters first, so that a tied tensor that is one counts as one."""
+    yield from ((*named, PARAMETER) for named in module.named_parameters(remove_duplicate=False))
+    yield from ((*named, BUFFER) for named in module.named_buffers(remove_duplicate=False))
 
 
 def _tree(module: Any) -> Iterator[tuple[str, Any]]:

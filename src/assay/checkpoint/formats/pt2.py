@@ -9,17 +9,22 @@ import msgspec
 from assay.checkpoint.dtypes import item_bytes
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.formats.archive import STORED, ZipArchive
-from assay.checkpoint.formats.pt2_schema import Payload, PayloadConfig, TensorMeta
+from assay.checkpoint.formats.pt2_schema import Payload, PayloadConfig, SignedProgram, TensorMeta
 from assay.checkpoint.formats.pt2_values import DTYPES, SymbolicSizes
 from assay.checkpoint.formats.torch_zip import describe, locate
 from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.values import RawStorage, TensorValue
+from assay.document.roles import BUFFER, CONSTANT, PARAMETER
 from assay.errors import ReadError
 from assay.messages import one_line
 
 _CONFIG = re.compile(r"((?:^|.*/)data/(weights|constants)/)([^/]+)_\2_config\.json$")
 _OLD = ("serialized_state_dict.pt", "serialized_constants.pt", "serialized_state_dict.json")
 """Before torch 2.8, exported programs stored their tensors as torch.save files in the archive."""
+
+_PROGRAMS = ("models/{}.json", "serialized_exported_program.json")
+_ROLES = {"parameter": PARAMETER, "buffer": BUFFER, "tensor_constant": CONSTANT}
+"""Kinds of graph inputs that are tensors of the program."""
 
 NamedValues = list[tuple[str, TensorValue]]
 
@@ -30,16 +35,35 @@ def read(archive: ZipArchive) -> Checkpoint:
     configs = [match for match in map(_CONFIG.match, archive.members) if match]
     several = len({match[3] for match in configs}) > 1
     named: NamedValues = []
+    roles: dict[str, str] = {}
     notes: list[str] = []
     storages: dict[str, RawStorage] = {}
     for match in configs:
-        payloads = _config(archive, match[0]).config
+        payloads, signed = _config(archive, match[0]).config, _signed_roles(archive, match[3])
         for name, payload in payloads.items():
             shown = f"{match[3]}.{name}" if several else name
-            named += _payload(archive, shown, match[1] + payload.path_name, payload, storages, notes)
+            tensors = _payload(archive, shown, match[1] + payload.path_name, payload, storages, notes)
+            stated = PARAMETER if payload.is_param else BUFFER if match[2] == "weights" else CONSTANT
+            roles.update((tensor, signed.get(name, stated)) for tensor, _ in tensors)
+            named += tensors
     if not configs:
         named, notes = _old(archive)
-    return Checkpoint("pt2", path, list_tensors(path, named), notes=tuple(notes))
+        roles = _signed_roles(archive, "")
+    return Checkpoint("pt2", path, list_tensors(path, named, roles), notes=tuple(notes))
+
+
+def _signed_roles(archive: ZipArchive, program: str) -> dict[str, str]:
+    """The roles in the signature of a program, by name; none if there is no readable one."""
+    ends = tuple(end.format(program) for end in _PROGRAMS)
+    members = [name for name in archive.members if name.endswith(ends)]
+    try:
+        signed = msgspec.json.decode(archive.read(members[0]), type=SignedProgram) if len(members) == 1 else None
+    except (msgspec.DecodeError, UnicodeError, RecursionError, ReadError):
+        return {}
+    specs = signed.graph_module.signature.input_specs if signed is not None else []
+    return {
+        str(spec[kind].get(f"{kind}_name")): role for spec in specs for kind, role in _ROLES.items() if kind in spec
+    }
 
 
 def _config(archive: ZipArchive, member: str) -> PayloadConfig:

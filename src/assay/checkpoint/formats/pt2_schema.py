@@ -54,6 +54,18 @@ class GraphSignature(Struct):
     input_specs: list[dict[str, dict[str, Any]]]
 
 
+class SignedModule(Struct):
+    """The signature alone."""
+
+    signature: GraphSignature
+
+
+class SignedProgram(Struct):
+    """The part of a program that states the roles of its tensors."""
+
+    graph_module: SignedModule
+
+
 class ModuleCall(Struct):
     """A module of the original model, identified by its path."""
 

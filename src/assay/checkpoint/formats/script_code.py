@@ -6,13 +6,28 @@ import ast
 import re
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from assay.checkpoint.entries import ScriptCall, ScriptFunction
+from assay.document.roles import BUFFER, PARAMETER
 
 MAX_DEPTH = 150
 """Limit for nested expressions: far above what TorchScript writes, far below what the stack allows."""
 _TOKEN = re.compile(
     r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|([(\[{])|([)\]}])|([,\n])|(elif\b)|([^\w\s])|(not |lambda)"""
 )
+
+
+_DECLARATIONS = {"__parameters__": PARAMETER, "__buffers__": BUFFER}
+
+
+class ScriptCode(Struct, frozen=True):
+    """The contents of a source file."""
+
+    functions: list[ScriptFunction]
+    """Its functions and methods, in order."""
+    declared: dict[str, dict[str, str]]
+    """The role of each parameter and buffer of its classes, by the qualified name of the class."""
 
 
 class Unreadable(Exception):
@@ -28,13 +43,15 @@ def parse(text: str) -> ast.Module:
         raise Unreadable from error
 
 
-def functions_in(text: str, module: str) -> list[ScriptFunction]:
-    """The functions and methods that `text` defines, in order."""
+def code_in(text: str, module: str) -> ScriptCode:
+    """The functions, methods and classes that `text` defines."""
     tree = parse(text)
     try:
-        return [_function(node, prefix, method=prefix != module) for prefix, node in _definitions(tree, module)]
+        functions = [_function(node, prefix, method=prefix != module) for prefix, node in _definitions(tree, module)]
     except RecursionError as error:
         raise Unreadable(module) from error
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    return ScriptCode(functions, {f"{module}.{node.name}": _declared(node) for node in classes})
 
 
 def _check_depth(text: str) -> None:
@@ -65,6 +82,18 @@ def _definitions(tree: ast.Module, module: str) -> Iterator[tuple[str, ast.Funct
             for inner in node.body:
                 if isinstance(inner, ast.FunctionDef):
                     yield f"{module}.{node.name}", inner
+
+
+def _declared(node: ast.ClassDef) -> dict[str, str]:
+    """The role of each attribute in the lists of parameters and buffers, `__parameters__ = ["weight", "bias"]`."""
+    roles: dict[str, str] = {}
+    for statement in node.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List):
+            for name in _names(statement.targets):
+                if name in _DECLARATIONS:
+                    items = (item for item in statement.value.elts if isinstance(item, ast.Constant))
+                    roles.update((str(item.value), _DECLARATIONS[name]) for item in items)
+    return roles
 
 
 def _function(node: ast.FunctionDef, prefix: str, *, method: bool) -> ScriptFunction:

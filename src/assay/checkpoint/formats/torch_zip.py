@@ -13,7 +13,7 @@ from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.values import RawStorage
-from assay.checkpoint.pickle.walking import PickleContents, collect
+from assay.checkpoint.pickle.walking import PickleContents, ScriptedRoles, collect
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import one_line, plural
@@ -32,7 +32,7 @@ def checkpoint(format: str, path: str, contents: PickleContents, machine: Pickle
     return Checkpoint(
         format,
         path,
-        list_tensors(path, contents.tensors),
+        list_tensors(path, contents.tensors, contents.roles),
         contents.facts,
         contents.modules,
         globals=tuple(machine.foreign),
@@ -71,10 +71,12 @@ def unpickle(archive: ZipArchive, pickle: str = _PICKLE, records: str | None = "
     return Unpickled(value, machine, region)
 
 
-def describe(archive: ZipArchive, pickle: str = _PICKLE, records: str = "data/") -> DescribedPickle:
+def describe(
+    archive: ZipArchive, pickle: str = _PICKLE, records: str = "data/", scripted: ScriptedRoles | None = None
+) -> DescribedPickle:
     """The contents of one pickle of the archive, and the machine that read it."""
     value, machine, region = unpickle(archive, pickle, records)
-    return collect(archive.region.path, value, region), machine
+    return collect(archive.region.path, value, region, scripted), machine
 
 
 def _not_run(machine: PickleMachine) -> tuple[str, ...]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-from assay.checkpoint.entries import Checkpoint, ModuleRow, ScriptFunction
+from assay.checkpoint.entries import Checkpoint, ModuleRow
 from assay.checkpoint.formats.archive import ZipArchive
-from assay.checkpoint.formats.script_code import Unreadable, functions_in
+from assay.checkpoint.formats.script_code import ScriptCode, Unreadable, code_in
 from assay.checkpoint.formats.torch_zip import describe, prefix_of
 from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.walking import SCRIPTED
+from assay.document.roles import CONSTANT
 from assay.errors import ReadError
 
 MAX_CODE_BYTES = 16 << 20
@@ -23,17 +24,18 @@ _MANGLED = re.compile(r"\.___torch_mangle_\d+")
 def read(archive: ZipArchive) -> Checkpoint:
     """The checkpoint and graph in an archive written by torch.jit.save."""
     path = archive.region.path
-    contents, machine = describe(archive)
+    code, notes = _code(archive, f"{prefix_of(archive)}code/")
+    contents, machine = describe(archive, scripted=code.declared)
     constants, _ = describe(archive, "constants.pkl", "constants/")
-    named = contents.tensors + [(f"{CONSTANTS}.c{name}", value) for name, value in constants.tensors]
-    functions, notes = _functions(archive, f"{prefix_of(archive)}code/")
+    named_constants = [(f"{CONSTANTS}.c{name}", value) for name, value in constants.tensors]
+    roles = contents.roles | dict.fromkeys((name for name, _ in named_constants), CONSTANT)
     return Checkpoint(
         "torchscript",
         path,
-        list_tensors(path, named),
+        list_tensors(path, contents.tensors + named_constants, roles),
         contents.facts,
         [ModuleRow(row.path, demangled_name(row.class_path)) for row in contents.modules],
-        functions,
+        code.functions,
         tuple(name for name in machine.foreign if not name.startswith(f"{SCRIPTED}.")),
         (*contents.notes, *notes),
     )
@@ -44,9 +46,9 @@ def demangled_name(name: str) -> str:
     return _MANGLED.sub("", name).removeprefix(f"{SCRIPTED}.")
 
 
-def _functions(archive: ZipArchive, folder: str) -> tuple[list[ScriptFunction], list[str]]:
-    """The functions in all source files, and notes on files that could not be read."""
-    functions: list[ScriptFunction] = []
+def _code(archive: ZipArchive, folder: str) -> tuple[ScriptCode, list[str]]:
+    """The contents of all source files, and notes on files that could not be read."""
+    code = ScriptCode([], {})
     notes: list[str] = []
     remaining = MAX_CODE_BYTES
     for name in archive.members:
@@ -56,7 +58,9 @@ def _functions(archive: ZipArchive, folder: str) -> tuple[list[ScriptFunction], 
         try:
             text = archive.read(name, remaining)
             remaining -= len(text)
-            functions += functions_in(text.decode("utf-8"), module)
+            read = code_in(text.decode("utf-8"), module)
+            code.functions.extend(read.functions)
+            code.declared.update(read.declared)
         except (ReadError, UnicodeError, Unreadable):
             notes.append(f"the code of {module} could not be read")
-    return functions, notes
+    return code, notes

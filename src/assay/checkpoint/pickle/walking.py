@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from assay.checkpoint.dtypes import NUMPY
@@ -20,6 +20,7 @@ from assay.checkpoint.pickle.values import (
     TensorValue,
     contiguous_strides,
 )
+from assay.document.roles import ATTRIBUTE, BUFFER, PARAMETER
 from assay.errors import ReadError
 from assay.messages import one_line
 
@@ -32,9 +33,11 @@ MAX_FACT_LENGTH = 500
 MAX_FACT_DEPTH = 2
 
 _SCALARS = frozenset((bool, int, float, str, type(None)))
-_OWN = ("_parameters", "_buffers", "_modules")
-"""A module's dictionaries of tensors and submodules; their names are not part of a tensor's name."""
+_OWN = {"_parameters": PARAMETER, "_buffers": BUFFER, "_modules": ATTRIBUTE}
+"""A module's dictionaries, with the role of the tensors in them; their names are not part of a tensor's name."""
 SCRIPTED = "__torch__"
+ScriptedRoles = Mapping[str, Mapping[str, str]]
+"""For each class of a scripted model, by its qualified name, the roles of its parameters and buffers."""
 INSIDE = "its data is inside the pickle in an encoding that is not supported"
 
 
@@ -46,11 +49,20 @@ class PickleContents(NamedTuple):
     facts: dict[str, Any]
     """Numbers and short texts near the top: an epoch, a step, a learning rate."""
     notes: tuple[str, ...]
+    roles: dict[str, str]
+    """The roles of the tensors in modules, by name."""
 
 
-def collect(path: str, value: Any, region: Region) -> PickleContents:
+def collect(path: str, value: Any, region: Region, scripted: ScriptedRoles | None = None) -> PickleContents:
     """The contents of `value`, which was unpickled from `region`; skipped bytes are read from there again."""
-    return _Walk(path, region).run(value)
+    return _Walk(path, region, scripted or {}).run(value)
+
+
+class _InModule(NamedTuple):
+    """An item of a module, with the role of the tensors in it; empty if unknown."""
+
+    value: Any
+    role: str
 
 
 class _Frame(NamedTuple):
@@ -60,24 +72,26 @@ class _Frame(NamedTuple):
     items: Iterator[tuple[str, Any]]
     again: bool
     """Whether it, or a value that contains it, has been visited before."""
+    role: str
 
 
 class _Walk:
-    def __init__(self, path: str, region: Region) -> None:
+    def __init__(self, path: str, region: Region, scripted: ScriptedRoles) -> None:
         self._path = path
         self._region = region
-        self._contents = PickleContents([], [], {}, ())
+        self._scripted = scripted
+        self._contents = PickleContents([], [], {}, (), {})
         self._arrays: dict[int, TensorValue] = {}
         self._deep = False
 
     def run(self, root: Any) -> PickleContents:
         """Visit all values without recursion; a value that contains itself is entered once."""
-        frames: list[_Frame] = [_Frame(0, iter([("", root)]), False)]
+        frames: list[_Frame] = [_Frame(0, iter([("", root)]), False, "")]
         ancestors: set[int] = set()
         seen: set[int] = set()
         repeated = 0
         while frames:
-            owner, items, again = frames[-1]
+            owner, items, again, role = frames[-1]
             step = next(items, None)
             if step is None:
                 frames.pop()
@@ -87,23 +101,25 @@ class _Walk:
             if repeated > MAX_REPEATED or len(self._contents.tensors) > MAX_NAMES:
                 raise ReadError(f"{one_line(self._path)} is rejected: its values refer to each other endlessly")
             name, value = step
-            inner = self._visit(name, value, len(frames))
+            if type(value) is _InModule:
+                value, role = value
+            inner = self._visit(name, value, len(frames), role)
             if inner is None or id(value) in ancestors:
                 continue
             if len(frames) >= MAX_DEPTH:
                 self._deep = True
                 continue
             ancestors.add(id(value))
-            frames.append(_Frame(id(value), inner, again or id(value) in seen))
+            frames.append(_Frame(id(value), inner, again or id(value) in seen, role))
             seen.add(id(value))
         notes = (f"values nested more than {MAX_DEPTH} levels deep were skipped",) if self._deep else ()
         return self._contents._replace(notes=notes)
 
-    def _visit(self, name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]] | None:
+    def _visit(self, name: str, value: Any, depth: int, role: str) -> Iterator[tuple[str, Any]] | None:
         """Record `value` if it is a tensor or a fact; else return its items, by full name."""
         kind = type(value)
         if kind is TensorValue:
-            self._contents.tensors.append((name, value))
+            self._add(name, value, role)
             return None
         short = depth <= MAX_FACT_DEPTH and kind in (dict, list, tuple) and len(value) <= MAX_FACTS
         if kind is dict:
@@ -115,19 +131,24 @@ class _Walk:
         if kind is TensorParts:
             return ((_join(name, key), item) for key, item in value.parts.items())
         if kind is RawStorage:
-            self._contents.tensors.append((name, TensorValue(value, 0, (value.numel,), (1,))))
+            self._add(name, TensorValue(value, 0, (value.numel,), (1,)), role)
         elif kind is Array:
-            self._contents.tensors.append((name, self._array(value)))
+            self._add(name, self._array(value), role)
         elif depth <= MAX_FACT_DEPTH + 1:
             self._note(name, value)
         return None
+
+    def _add(self, name: str, tensor: TensorValue, role: str) -> None:
+        self._contents.tensors.append((name, tensor))
+        if role:
+            self._contents.roles[name] = role
 
     def _inside(self, name: str, stub: Stub) -> Iterator[tuple[str, Any]]:
         """The attributes and items of an object; those of a module are named as torch would."""
         state = _attributes(stub.state)
         if _is_module(stub, state):
             self._contents.modules.append(ModuleRow(name, stub.class_path))
-            return _of_module(name, state)
+            return _of_module(name, state, self._scripted.get(stub.class_path) if _is_scripted(stub) else {})
         return _of_object(name, stub, state)
 
     def _note(self, name: str, value: Any) -> None:
@@ -175,17 +196,21 @@ def _attributes(state: Any) -> dict[Any, Any]:
 
 
 def _is_module(stub: Stub, state: dict[Any, Any]) -> bool:
-    scripted = isinstance(stub.cls, Global) and stub.cls.module.startswith(SCRIPTED)
-    return scripted or all(isinstance(state.get(part), dict) for part in _OWN)
+    return _is_scripted(stub) or all(isinstance(state.get(part), dict) for part in _OWN)
 
 
-def _of_module(name: str, state: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+def _is_scripted(stub: Stub) -> bool:
+    return isinstance(stub.cls, Global) and stub.cls.module.startswith(SCRIPTED)
+
+
+def _of_module(name: str, state: dict[Any, Any], roles: Mapping[str, str] | None) -> Iterator[tuple[str, Any]]:
+    """The items of a module; `roles` has the declared tensors of a scripted one, or is None if they are unknown."""
     for key, item in state.items():
         if key in _OWN and isinstance(item, dict):
             for inner, value in item.items():
-                yield _join(name, inner), value
+                yield _join(name, inner), _InModule(value, _OWN[key])
         elif item is not None and not isinstance(item, (bool, int, float, str)):
-            yield _join(name, key), item
+            yield _join(name, key), _InModule(item, "" if roles is None else roles.get(key, ATTRIBUTE))
 
 
 def _of_object(name: str, stub: Stub, state: dict[Any, Any]) -> Iterator[tuple[str, Any]]:

@@ -130,7 +130,7 @@ class Journal:
 def _key(entry: Entry, stamps: dict[str, str], settings: Sequence[object]) -> str:
     span = entry.span
     location = (os.path.basename(span.file), stamps[span.file], span.offset, span.length) if span is not None else ()
-    description = (entry.names, entry.dtype, entry.shape, entry.strides, entry.storage_offset)
+    description = (entry.names, entry.dtype, entry.shape, entry.strides, entry.storage_offset, entry.role)
     return _digest(msgspec.json.encode((__version__, location, description, settings)))
 
 

@@ -155,7 +155,8 @@ def _weight(entry: Entry) -> Weight:
 def _completed(entry: Entry, row: TensorStatistics, read: Read) -> TensorStatistics:
     """The row with the dtype and size of the entry, which may differ from those of the decoded bytes."""
     # Integer bounds become floats here as they do in a journal: a resumed run must give the same result.
-    row = replace(row, bytes=entry.bytes, dtype=entry.dtype, min=_as_float(row.min), max=_as_float(row.max))
+    bounds = {"min": _as_float(row.min), "max": _as_float(row.max)}
+    row = replace(row, bytes=entry.bytes, dtype=entry.dtype, role=entry.role, **bounds)
     if entry.encoded is not None and entry.encoded.dtype and row.count and not row.problem:
         row = _with_stored_bytes(entry.encoded.span, row, read)
     return row

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from assay.document.provenance import Counted, Modelled, Provenance
+from assay.document.roles import ROLES
 from assay.document.weights import Family, Outlier, TensorStatistics, WeightsReport, WeightTotals
 
 Key = TypeVar("Key")
@@ -30,6 +31,7 @@ _COLUMNS: dict[str, Provenance] = {
         "iterations; `norm_error` bounds the error of the norm, the effective rank is an estimate"
     ),
     "by_dtype": _EXACT,
+    "by_role": _EXACT,
     "families": _EXACT,
     "outliers": _EXACT,
 }
@@ -45,7 +47,7 @@ def summarize(
 ) -> WeightsReport:
     """The report of a checkpoint from the statistics of its tensors; `failures` lists those with a problem."""
     families, files_lost = families_of(tensors), tuple(files_lost)
-    dtypes = _indices_by_key(tensor.dtype for tensor in tensors)
+    dtypes, roles = (_indices_by_key(getattr(tensor, key) for tensor in tensors) for key in ("dtype", "role"))
     problems = [f"{tensor.names[0]}: {tensor.problem}" for tensor in tensors if tensor.problem]
     return WeightsReport(
         path=path,
@@ -53,6 +55,7 @@ def summarize(
         kernel=kernel,
         tensors=tensors,
         by_dtype={dtype: _totals(tensors, indices) for dtype, indices in dtypes.items()},
+        by_role={role: _totals(tensors, roles[role]) for role in ROLES if role in roles},
         families=families,
         outliers=outliers_of(tensors, families),
         duplicates=duplicates_of(tensors),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay import units
-from assay.analysis.parameters import PARAMETER
 from assay.document.provenance import Figure, Modelled
+from assay.document.roles import PARAMETER
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_TENSORS, ModelFacts, share_of
 from assay.findings.gains import bytes_gain

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from assay.analysis.convolutions import is_convolution
 from assay.analysis.flow import operand_type
-from assay.analysis.parameters import PARAMETER
 from assay.document.dtypes import nbytes
 from assay.document.provenance import Figure
+from assay.document.roles import PARAMETER
 from assay.document.rows import Module, OpKind
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_FORMULA, BY_MODE, BY_PASS, BY_TENSORS, ModelFacts, share_of

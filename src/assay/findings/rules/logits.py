@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from assay import units
 from assay.analysis.cost import categories
 from assay.analysis.memory.lifetimes import BY_STORAGES, forward, live_bytes
-from assay.analysis.parameters import PARAMETER
 from assay.document.findings import Gain
 from assay.document.provenance import Figure
+from assay.document.roles import PARAMETER
 from assay.document.rows import Operand, OpKind, TensorType
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, ModelFacts, share_of

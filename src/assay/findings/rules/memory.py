@@ -10,9 +10,9 @@ from assay import units
 from assay.analysis.attention import fused_attention, unfused_attention
 from assay.analysis.memory import key_value, memory_of
 from assay.analysis.memory.lifetimes import BY_STORAGES, forward, live_bytes, saved_for_backward, training_step
-from assay.analysis.parameters import BUFFER
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure
+from assay.document.roles import BUFFER
 from assay.document.rows import Storage
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts

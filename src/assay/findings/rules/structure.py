@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from assay import units
-from assay.analysis.parameters import PARAMETER
 from assay.document import tree
 from assay.document.document import INFERRED
 from assay.document.provenance import Counted, Figure
+from assay.document.roles import PARAMETER
 from assay.findings.catalogue import rule
 from assay.findings.facts import BY_PASS, BY_TENSORS, ModelFacts, share_of
 from assay.findings.gains import above_limits, bytes_gain

@@ -124,6 +124,7 @@ def tensor_table(weights: WeightsReport, *, full: bool) -> PageTable:
     columns = [
         words("name", "tensor", (printable(shown_name(one)) for one in tensors)),
         words("dtype", "dtype", (one.dtype for one in tensors)),
+        *([words("role", "role", (one.role for one in tensors), hidden=True)] if weights.by_role else []),
         words("shape", "shape", (units.shape(one.shape) for one in tensors)),
         column("count", "count", lambda one: one.count, "count", hidden=True),
         column("bytes", "bytes", lambda one: one.bytes, "bytes", bar=True),

@@ -158,11 +158,7 @@ def summary_table(analysis: Analysis, finding_totals: str) -> Table:
         ("architecture", analysis.architecture.label),
         ("modules", units.exact(len(document.modules)) if document.modules else units.UNKNOWN),
         *modules_run_facts(document),
-        # The roles of the tensors in a checkpoint are unknown: its values include buffers.
-        (
-            "values stored" if document.weights is not None and not document.tensors else "parameters",
-            units.count(_numbers(document)),
-        ),
+        _numbers(document),
         (per_pass("ops per pass"), units.exact(len(document.ops)) if document.ops else units.UNKNOWN),
         (per_pass("FLOPs per pass"), units.count(flops)),
         (per_pass("peak memory"), units.size(peak)),
@@ -287,11 +283,12 @@ def _in_capitals(parts: Parts) -> Parts:
     return [f"{name.upper()}{parenthesis}{rest}", *parts[1:]]
 
 
-def _numbers(document: Document) -> int | None:
-    """The number of parameters; if only a checkpoint is known, the number of values in it, buffers included."""
-    if document.tensors:
-        return parameters(document).count
-    return sum(one.count for one in document.weights.tensors) if document.weights is not None else None
+def _numbers(document: Document) -> tuple[str, str]:
+    """The number of parameters; of all values of a checkpoint that does not state which tensors are parameters."""
+    counted = parameters(document)
+    if counted.count is None and counted.stored is not None:
+        return "values stored", units.count(counted.stored.elements)
+    return "parameters", units.count(counted.count)
 
 
 def _energy(document: Document) -> Figure:

@@ -49,9 +49,9 @@ def parameter_section(document: Document, top: int | None = None) -> Parts:
 
 
 def _count_facts(document: Document) -> list[tuple[str, str]]:
-    if not document.tensors:
-        return []
     counted = parameters(document)
+    if counted.count is None and not document.tensors:
+        return []
     dtypes = ", ".join(f"{units.count(sums.elements)} {dtype}" for dtype, sums in counted.by_dtype.items())
     return [("parameters", parameters_line(counted, amounts(exact=False))), ("dtypes", dtypes or units.UNKNOWN)]
 

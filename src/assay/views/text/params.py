@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import isinf
@@ -13,7 +13,7 @@ from assay.analysis.folding import TreeNode, fold, row_name
 from assay.analysis.name_ranges import fold_names
 from assay.document.document import Document
 from assay.document.rows import Module
-from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport
+from assay.document.weights import Histogram, Outlier, TensorStatistics, WeightsReport, WeightTotals
 from assay.messages import plural
 from assay.views import plots
 from assay.views.partial import marked_total
@@ -85,7 +85,8 @@ def params_report(document: Document, options: ParamsOptions = ParamsOptions()) 
     parts: Parts = [
         *section(f"Tensors ({weights.kernel} kernel)" if weights.kernel else "Tensors", tensors),
         *([] if weights.tensors else [notes_table(["no tensors"])]),
-        *section(marked_total("Totals by dtype", partial=weights.partial), _dtypes(weights)),
+        *section(marked_total("Totals by dtype", partial=weights.partial), _totals("dtype", weights.by_dtype)),
+        *section(marked_total("Totals by role", partial=weights.partial), _totals("role", weights.by_role)),
         *section("Tied names (one tensor each)", _tied(weights, options)),
         *section("Duplicates (equal bytes)", _duplicates(weights, options)),
         *section("Outliers within their family", _outliers(weights, options)),
@@ -124,6 +125,7 @@ def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
     columns: list[Column[TensorRow]] = [
         Column("tensor", lambda row: row.name, shrinks=True, cuts="middle"),
         Column("dtype", lambda row: row.tensors[0].dtype, drops=2 if len(weights.by_dtype) == 1 else 0.5),
+        *([Column("role", _role, drops=9)] if weights.by_role else []),
         Column("shape", lambda row: units.shape(row.tensors[0].shape), drops=0.6),
         Column("count", lambda row: STATISTICS["count"](row.tensors), "right", units.count, drops=5),
         Column("bytes", lambda row: STATISTICS["bytes"](row.tensors), "right", units.size),
@@ -160,13 +162,17 @@ def _histograms(lines: Iterable[TensorRow]) -> Iterator[Picture]:
             yield histogram_picture(f"{line.name}{of}", histogram)
 
 
-def _dtypes(weights: WeightsReport) -> Table:
-    totals = weights.by_dtype
+def _role(row: TensorRow) -> str | None:
+    return row.tensors[0].role or None
+
+
+def _totals(title: str, totals: Mapping[str, WeightTotals]) -> Table:
+    """One row per dtype or role."""
     columns: tuple[Column[str], ...] = (
-        Column("dtype", str),
-        Column("tensors", lambda dtype: totals[dtype].tensors, "right", units.exact),
-        Column("count", lambda dtype: totals[dtype].count, "right", units.count),
-        Column("bytes", lambda dtype: totals[dtype].bytes, "right", units.size),
+        Column(title, str),
+        Column("tensors", lambda key: totals[key].tensors, "right", units.exact),
+        Column("count", lambda key: totals[key].count, "right", units.count),
+        Column("bytes", lambda key: totals[key].bytes, "right", units.size),
     )
     return Table(columns, list(totals))
 

@@ -37,6 +37,7 @@ def params_table(document: Document, options: ParamsOptions = ParamsOptions()) -
         "tensor": shown_name,
         "tied names": lambda tensor: " ".join(tensor.names[1:]) or None,
         "family": lambda tensor: families.get(id(tensor)),
+        "role": lambda tensor: tensor.role or None,
         "shape": lambda tensor: units.shape(tensor.shape),
         **_COLUMNS,
     }

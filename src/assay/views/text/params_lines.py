@@ -42,7 +42,7 @@ def lines_of(report: WeightsReport, *, full: bool) -> list[TensorRow]:
             list(map(furthest.get, folded.members)),
         )
         for folded in fold_names(
-            map(shown_name, tensors), [(tensor.dtype, tensor.shape) for tensor in tensors], whole=True
+            map(shown_name, tensors), [(tensor.dtype, tensor.shape, tensor.role) for tensor in tensors], whole=True
         )
     ]
 

@@ -58,11 +58,12 @@ def totals_tables(document: Document, cost: Cost, amounts: Amounts) -> list[Tabl
 
 def parameters_line(counted: Parameters, amounts: Amounts) -> str:
     """`25.6 M (25.6 M trainable), 97.5 MiB; buffers 208 KiB; 1 tied, counted once`."""
-    if counted.stored is not None:
-        stored, lost = counted.stored, "; partial: files not read" if counted.partial else ""
+    lost = "; partial: files not read" if counted.partial else ""
+    if counted.count is None and counted.stored is not None:
+        stored = counted.stored
         return f"{amounts.count(stored.elements)} including buffers, {amounts.size(stored.bytes)} (as stored{lost})"
-    trainable = amounts.count(counted.trainable)
-    line = f"{amounts.count(counted.count)} ({trainable} trainable), {amounts.size(counted.bytes)}"
+    how = f"as stored{lost}" if counted.stored is not None else f"{amounts.count(counted.trainable)} trainable"
+    line = f"{amounts.count(counted.count)} ({how}), {amounts.size(counted.bytes)}"
     if counted.buffers is not None and counted.buffers.bytes:
         line += f"; buffers {amounts.size(counted.buffers.bytes)}"
     return f"{line}; {units.exact(len(counted.tied))} tied, counted once" if counted.tied else line

@@ -7,7 +7,7 @@ from functools import partial
 
 from textual.worker import get_current_worker
 
-from assay.analysis.parameters import PARAMETER
+from assay.document.roles import PARAMETER
 from assay.errors import AssayError
 from assay.views.tui.columns import DeferredTexts
 from assay.views.tui.sheet import Sheet

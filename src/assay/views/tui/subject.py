@@ -11,6 +11,7 @@ from msgspec import Struct
 from assay.analysis.combined_statistics import statistics_by_name
 from assay.document.document import Document
 from assay.document.inspection import Attribute, ForwardCall, ForwardTensor, SourceCode, TensorDetail, TensorFacts
+from assay.document.roles import BUFFER, PARAMETER
 from assay.document.rows import Tensor, TensorType
 from assay.document.weights import TensorStatistics
 from assay.errors import ReadError
@@ -70,7 +71,12 @@ class DocumentInspector:
         """The configuration and tensors of the module."""
         module = self._document.modules[self._index(path)]
         own = ((name, self._document.tensors[at]) for name, at in module.tensors.items())
-        tensors = [Attribute(name, each.role, "Tensor", "", tensor_facts(each)) for name, each in own]
+        tensors = [
+            Attribute(
+                name, each.role if each.role in (PARAMETER, BUFFER) else "tensor", "Tensor", "", tensor_facts(each)
+            )
+            for name, each in own
+        ]
         configuration = [
             Attribute(name, "value", type(value).__name__, json.dumps(value, ensure_ascii=False, default=str))
             for name, value in module.config.items()
@@ -108,6 +114,10 @@ class DocumentInspector:
 def of_document(document: Document) -> ExploredModel:
     """A saved document as a model to explore."""
     return ExploredModel(document, DocumentInspector(document))
+
+
+def _kind(tensor: Tensor) -> str:
+    return tensor.role if tensor.role in (PARAMETER, BUFFER) else "tensor"
 
 
 def tensor_facts(tensor: Tensor) -> TensorFacts:

@@ -18,7 +18,13 @@ from assay.views.tui.sheets.shapes import dims
 WIDTH = 40
 """The maximum width of a histogram."""
 MAX_VALUES = 8
-TITLES = (("parameter", "Parameters"), ("buffer", "Buffers"), ("module", "Modules"), ("value", "Values"))
+TITLES = (
+    ("parameter", "Parameters"),
+    ("buffer", "Buffers"),
+    ("tensor", "Tensors"),
+    ("module", "Modules"),
+    ("value", "Values"),
+)
 
 
 def contents(context: PanelContext) -> Iterator[RenderableType]:

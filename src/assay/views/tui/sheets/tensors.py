@@ -11,9 +11,10 @@ import numpy as np
 
 from assay import units
 from assay.analysis.combined_statistics import statistics_by_name
-from assay.analysis.parameters import PARAMETER, elements, tensor_totals
+from assay.analysis.parameters import elements, tensor_totals
 from assay.checkpoint.statistics.summary import family_name
 from assay.document.document import Document
+from assay.document.roles import PARAMETER
 from assay.document.rows import Tensor
 from assay.document.tree import ROOT, reading_order
 from assay.document.weights import TensorStatistics
@@ -30,7 +31,7 @@ from assay.views.tui.subject import ExploredModel
 MISSING = "missing"
 EMPTY = "No parameters or buffers."
 FIGURES = ("min", "max", "mean", "std")
-_UNKNOWN = {"role": None, "trains": None}
+_UNKNOWN = {"trains": None}
 """What a checkpoint does not record about a tensor."""
 
 
@@ -248,7 +249,7 @@ def _family(members: Sequence[Tensor]) -> dict[str, Any]:
     dtypes = {each.type.dtype for each in members}
     sums = tensor_totals(members)
     return {
-        "role": members[0].role,
+        "role": members[0].role or None,
         "shape": shapes.pop() if len(shapes) == 1 else f"{len(shapes)} shapes",
         "dtype": dtypes.pop() if len(dtypes) == 1 else f"{len(dtypes)} dtypes",
         "count": sums.elements,
@@ -258,7 +259,7 @@ def _family(members: Sequence[Tensor]) -> dict[str, Any]:
 
 def _values(tensor: Tensor, device: str | None) -> dict[str, Any]:
     return {
-        "role": tensor.role,
+        "role": tensor.role or None,
         "shape": dims(tensor.type.shape),
         "dtype": tensor.type.dtype,
         "count": elements(tensor.type),
@@ -276,14 +277,16 @@ def _figures(tensor: Tensor, statistics: dict[str, TensorStatistics]) -> dict[st
 
 def _columns(groups: Groups, document: Document, *, with_statistics: bool, in_files: bool) -> list[SheetColumn]:
     count = groups.figures("count")
-    whole = sum(elements(each.type) or 0 for each in document.tensors if each.role == PARAMETER)
+    known = any(each.role for each in document.tensors)
+    whole = sum(elements(each.type) or 0 for each in document.tensors if each.role == PARAMETER or not known)
+    noun = "parameters" if known else "elements"
     tied = any(len(each.names) > 1 for each in document.tensors)
     return [
-        groups.text("role", "role", "parameter or buffer", widest=10),
+        groups.text("role", "role", "parameter or buffer; empty if the file does not state it", widest=10),
         groups.text("shape", "shape", "shape of the tensor", widest=22),
         groups.text("dtype", "dtype", "dtype of the elements", widest=14),
         SheetColumn("count", "elements", count, "number of elements", units.count, right=True),
-        SheetColumn("share", "%", shares(count, whole), "share of all parameters", percent, right=True),
+        SheetColumn("share", "%", shares(count, whole), f"share of all {noun}", percent, right=True),
         groups.number("bytes", "memory", "bytes of the elements", units.size),
         groups.text("device", "device", "device of the tensor", on=False, widest=16),
         groups.text("trains", "trainable", "whether it requires a gradient", on=False),

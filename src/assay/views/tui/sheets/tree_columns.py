@@ -8,8 +8,9 @@ from itertools import zip_longest
 
 from assay import units
 from assay.analysis.cost.totals import module_totals
-from assay.analysis.parameters import PARAMETER, first_holders, tensor_totals
+from assay.analysis.parameters import first_holders, tensor_totals
 from assay.document.document import Document
+from assay.document.roles import PARAMETER
 from assay.document.rows import Call
 from assay.document.timing import ModuleTime
 from assay.views.tables import percent
