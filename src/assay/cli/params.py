@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 SORTS = (
     "name", "dtype", "count", "bytes", "min", "max", "mean", "std", "kurtosis", "l2", "zeros", "nan", "entropy",
-    "coded", "int8", "int4", "bits", "norm", "bound", "rank", "effective",
+    "coded", "int8", "int4", "bits", "prunable", "norm", "bound", "rank", "effective",
 )  # fmt: skip
 HEADINGS = {
     "tensor": "name", "L2 norm": "l2", "entropy (64 bins)": "entropy", "entropy-coded": "coded", "int8 dB": "int8",
-    "int4 dB": "int4", "spectral norm": "norm", "norm error": "bound", "stable rank": "rank",
-    "effective rank": "effective",
+    "int4 dB": "int4", "pruning potential": "prunable", "spectral norm": "norm", "norm error": "bound",
+    "stable rank": "rank", "effective rank": "effective",
 }  # fmt: skip
 """Headings of columns that differ from the key they are sorted by."""
 LISTED_SORTS = ("name", "dtype", "count", "bytes")

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from assay.display import Displayed
 from assay.document.activations import Activations
+from assay.document.assessments import Assessment
 from assay.document.cost import Cost
 from assay.document.findings import Finding
 from assay.document.host_reads import HostRead
@@ -177,6 +178,7 @@ class Document(Displayed, Struct, frozen=True, omit_defaults=True):
         activations: Statistics of outputs and gradients; null if no pass with data computed them.
         traces: Profiler traces, one per pass or rank.
         findings: The findings about the model: most severe first, then by what they gain.
+        assessment: What each tensor and each op allows, with a recommendation; null if it was not analysed.
         trials: Changes that were tried on copies of the model.
         limits: The measured limits of the device on which the model ran; null if they are unknown.
     """
@@ -201,6 +203,7 @@ class Document(Displayed, Struct, frozen=True, omit_defaults=True):
     activations: Activations | None = None
     traces: list[Trace] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    assessment: Assessment | None = None
     trials: list[TrialResult] = field(default_factory=list)
     limits: MachineReport | None = None
 

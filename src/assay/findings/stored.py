@@ -7,7 +7,7 @@ from functools import partial
 
 from assay.document.findings import Gain
 from assay.document.provenance import Counted, Figure
-from assay.document.weights import TensorStatistics
+from assay.document.weights import Rounding, TensorStatistics
 from assay.findings.catalogue import rule
 from assay.findings.facts import ModelFacts
 from assay.findings.gains import bytes_gain
@@ -18,6 +18,8 @@ from assay.findings.rule import RuleMatch
 BY_BYTES = Counted("all values of the stored tensors")
 MIN_ELEMENTS = 64
 """Elements; smaller tensors are more like settings than weights."""
+MIN_ENERGY_KEPT = 0.999999
+"""The share of the sum of squares above which nothing is lost."""
 _WEIGHT_NAMES = ("weight", "proj", "kernel")
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
@@ -32,12 +34,13 @@ def rows(facts: ModelFacts) -> list[TensorStatistics]:
 
 
 def matrices(facts: ModelFacts) -> list[TensorStatistics]:
-    """Floating-point tensors with at least two dimensions whose name is that of a layer's weight."""
-    return [
-        row
-        for row in rows(facts)
-        if is_floating(row) and len(row.shape) > 1 and row.count >= MIN_ELEMENTS and _is_weight(row.names[0])
-    ]
+    """The tensors with statistics that are weight matrices."""
+    return [row for row in rows(facts) if is_matrix(row)]
+
+
+def is_matrix(row: TensorStatistics) -> bool:
+    """Whether it is a floating-point tensor with at least two dimensions and the name of a layer's weight."""
+    return is_floating(row) and len(row.shape) > 1 and row.count >= MIN_ELEMENTS and _is_weight(row.names[0])
 
 
 def _is_weight(name: str) -> bool:
@@ -49,6 +52,42 @@ def _is_weight(name: str) -> bool:
 def is_floating(row: TensorStatistics) -> bool:
     """Whether the dtype is a floating-point type of at least 16 bits, which needs no scale."""
     return row.dtype in _FLOATS
+
+
+def rounding_of(row: TensorStatistics, format: str, *scopes: str) -> Rounding | None:
+    """The tensor's precision in a number format, with the first of `scopes` that was computed; None without any."""
+    by_scope = {each.scope: each for each in row.roundings if each.format == format}
+    return next((by_scope[scope] for scope in scopes if scope in by_scope), None)
+
+
+def zero_share(row: TensorStatistics) -> float:
+    """The share of the values that are zero; 0 if there are no values."""
+    return (row.zeros or 0) / row.count if row.count else 0.0
+
+
+def is_semi_structured(row: TensorStatistics) -> bool:
+    """Whether a matrix loses nothing if only the two largest of every four weights along a row are kept."""
+    return zero_share(row) >= 0.5 and row.n_of_m.get("2:4", 0.0) >= MIN_ENERGY_KEPT
+
+
+def dead_units(row: TensorStatistics) -> tuple[int, int]:
+    """The number of all-zero rows and columns, without an embedding's padding row; 0 if a value is not finite.
+
+    The norms skip NaN and infinities, so a row that consists of them has norm 0 too.
+    """
+    if row.nan or row.inf:
+        return 0, 0
+    dead_rows = row.rows.dead if row.rows is not None else 0
+    is_table = len(row.shape) == 2 and row.shape[0] > row.shape[1]
+    return 0 if is_table and dead_rows == 1 else dead_rows, row.columns.dead if row.columns is not None else 0
+
+
+def dead_unit_bytes(row: TensorStatistics) -> int:
+    """The bytes of a matrix's all-zero rows and columns."""
+    dead_rows, dead_columns = dead_units(row)
+    height = row.rows.count if row.rows is not None else row.shape[0]
+    width = row.count // height
+    return row.bytes - row.bytes * (height - dead_rows) * (width - dead_columns) // row.count
 
 
 def names(tensors: Sequence[TensorStatistics]) -> list[str]:

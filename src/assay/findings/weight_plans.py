@@ -7,12 +7,16 @@ from math import prod
 from assay.document.plans import PrunedTensor, QuantizedTensor
 from assay.document.weights import Rounding, TensorStatistics
 from assay.findings.facts import ModelFacts
-from assay.findings.stored import matrices
+from assay.findings.stored import matrices, zero_share
 
 MIN_DB = 18.0
 """Signal-to-noise ratio in dB that a format must keep; int4 in groups of 128 just keeps it for normal weights."""
 MIN_ENERGY = 0.95
 """The share of the sum of squares that pruning must keep."""
+MIN_PRUNED = 0.5
+"""A normal distribution allows about a quarter of the weights to be pruned, which no sparse format rewards."""
+MIN_ZERO_SHARE = 0.7
+"""The share of zeros from which a sparse format is worth its work."""
 MIN_ELEMENTS = 4096
 """Smaller matrices stay as they are."""
 GROUP = 128
@@ -23,19 +27,21 @@ _FORMATS = {("int4", "channel"): 4, ("int4", "group128"): 4, ("int8", "channel")
 
 def quantization_plan(facts: ModelFacts, min_db: float = MIN_DB) -> list[QuantizedTensor]:
     """The narrowest format for each large matrix that keeps `min_db`."""
-    return [_quantized(row, min_db) for row in matrices(facts) if row.count >= MIN_ELEMENTS and row.roundings]
+    return [quantized(row, min_db) for row in matrices(facts) if row.count >= MIN_ELEMENTS and row.roundings]
 
 
-def _quantized(row: TensorStatistics, min_db: float) -> QuantizedTensor:
+def quantized(row: TensorStatistics, min_db: float = MIN_DB) -> QuantizedTensor:
+    """The narrowest format for a matrix that keeps `min_db` and takes fewer bytes; else its own dtype."""
     by_format = {} if row.nan or row.inf else {(each.format, each.scope): each for each in row.roundings}
     for (name, scope), bits in _FORMATS.items():
         rounding, size = by_format.get((name, scope)), _quantized_bytes(row, bits, scope)
-        if rounding is not None and _keeps(rounding, min_db) and size < row.bytes:
+        if rounding is not None and keeps(rounding, min_db) and size < row.bytes:
             return QuantizedTensor(row.names[0], name, scope, rounding.sqnr_db, row.bytes, size)
     return QuantizedTensor(row.names[0], row.dtype, "", None, row.bytes, row.bytes)
 
 
-def _keeps(rounding: Rounding, min_db: float) -> bool:
+def keeps(rounding: Rounding, min_db: float = MIN_DB) -> bool:
+    """Whether a format keeps `min_db`."""
     return rounding.exact or (rounding.sqnr_db is not None and rounding.sqnr_db >= min_db)
 
 
@@ -47,14 +53,15 @@ def _quantized_bytes(row: TensorStatistics, bits: int, scope: str) -> int:
 
 def pruning_plan(facts: ModelFacts, min_energy: float = MIN_ENERGY) -> list[PrunedTensor]:
     """The largest measured share of each large matrix that can be pruned while `min_energy` is kept."""
-    return [_pruned(row, min_energy) for row in matrices(facts) if row.count >= MIN_ELEMENTS and row.pruning]
+    return [pruned(row, min_energy) for row in matrices(facts) if row.count >= MIN_ELEMENTS and row.pruning]
 
 
-def _pruned(row: TensorStatistics, min_energy: float) -> PrunedTensor:
+def pruned(row: TensorStatistics, min_energy: float = MIN_ENERGY) -> PrunedTensor:
+    """The largest measured share of a tensor that can be pruned while `min_energy` is kept."""
     allowed = [point for point in row.pruning if point.energy >= min_energy]
     point = max(allowed, key=lambda each: each.share, default=None)
     share, energy = (point.share, point.energy) if point is not None else (0.0, 1.0)
-    share_zero = (row.zeros or 0) / row.count
+    share_zero = zero_share(row)
     now, then = _sparse_bytes(row, share_zero), _sparse_bytes(row, max(share, share_zero))
     return PrunedTensor(row.names[0], row.count, share, share_zero, energy, now, then)
 

@@ -37,6 +37,7 @@ from assay.document.document import Document
 from assay.errors import AssayError, InputsError, ReadError, UsageError
 from assay.findings.analyzed import Analysis, CodeOp
 from assay.findings.engine import check_all
+from assay.findings.op_assessments import assess
 from assay.machine.limits import device_of, limits_of
 from assay.messages import ALLOW_CODE
 from assay.sources.open import open_source
@@ -304,6 +305,12 @@ class _Analysis:
         memory = memory_of(document) if document.tensors else None
         if memory is not None and not document.storages:  # without storages, activations are unknown, not zero
             memory = replace(memory, inference=None)
-        checked = check_all(document, device=device_of(document), on_rule=rules_progress(self._on_progress))
-        document = replace(document, findings=checked.findings, limits=limits_of(document))
+        device = device_of(document)
+        checked = check_all(document, device=device, on_rule=rules_progress(self._on_progress))
+        document = replace(
+            document,
+            findings=checked.findings,
+            assessment=assess(document, checked.findings, device),
+            limits=limits_of(document),
+        )
         return Analysis(document, self._depth, architecture(document), checked, memory, self._missing, code or [])

@@ -6,23 +6,28 @@ from collections.abc import Iterator, Sequence
 
 from assay import units
 from assay.document.provenance import Counted, Figure, Modelled
-from assay.document.weights import Outlier, Rounding, TensorStatistics, WeightsReport
+from assay.document.weights import Outlier, TensorStatistics, WeightsReport
 from assay.findings.facts import ModelFacts
 from assay.findings.gains import bytes_gain
 from assay.findings.naming import fold_names, joined_names
 from assay.findings.rule import RuleMatch
 from assay.findings.stored import (
     BY_BYTES,
+    MIN_ENERGY_KEPT,
     in_tensors,
     is_floating,
+    is_semi_structured,
     matrices,
     names,
+    rounding_of,
     rows,
     saving,
     stored_bytes,
     total,
     weights_rule,
+    zero_share,
 )  # fmt: skip
+from assay.findings.weight_plans import MIN_ZERO_SHARE
 from assay.messages import plural
 
 MIN_BYTES = 1 << 16
@@ -37,8 +42,6 @@ MIN_QUANTIZED_SAVING = 16 << 20
 """Savings below this many bytes do not justify another dependency."""
 MIN_CODED_ELEMENTS = 1 << 20
 """Elements; in smaller tensors the table of an entropy coder is not negligible."""
-MIN_ZERO_SHARE = 0.7
-MIN_ENERGY_KEPT = 0.999999
 MAX_CODED_SHARE = 0.75
 MIN_EXACT_SHARE = 0.9
 MIN_DEVIATIONS = 12.0
@@ -82,7 +85,7 @@ def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
 def exact_in_bfloat16(facts: ModelFacts) -> Iterator[RuleMatch]:
     """float32 tensors that are exact in bfloat16; tensors with few distinct values are ignored."""
     wide = [row for row in rows(facts) if row.dtype == "float32" and not _has_few_values(row)]
-    exact = [row for row in wide if (rounding := _rounding(row, "bfloat16", "none")) is not None and rounding.exact]
+    exact = [row for row in wide if (rounding := rounding_of(row, "bfloat16", "none")) is not None and rounding.exact]
     size, whole = total(exact, lambda row: row.bytes), total(wide, lambda row: row.bytes)
     if size >= MIN_BYTES and size >= MIN_EXACT_SHARE * whole:
         title = f"{units.size(size)} of float32 weights are exact in bfloat16 ({len(exact)} of {len(wide)} tensors)"
@@ -91,10 +94,6 @@ def exact_in_bfloat16(facts: ModelFacts) -> Iterator[RuleMatch]:
 
 def _has_few_values(row: TensorStatistics) -> bool:
     return row.distinct is not None and row.distinct <= FEW_VALUES
-
-
-def _rounding(row: TensorStatistics, format: str, scope: str) -> Rounding | None:
-    return next((each for each in row.roundings if (each.format, each.scope) == (format, scope)), None)
 
 
 @weights_rule(
@@ -109,7 +108,7 @@ def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
     affected: list[TensorStatistics] = []
     worst = gain = 0.0
     for row in matrices(facts):
-        one, each = (_rounding(row, "int8", scope) for scope in ("tensor", "channel"))
+        one, each = (rounding_of(row, "int8", scope) for scope in ("tensor", "channel"))
         if (
             row.count < MIN_QUANTIZED_ELEMENTS
             or one is None
@@ -140,7 +139,7 @@ def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
 def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
     """All large matrices, if per-row int8 keeps a high signal-to-noise ratio in every one of them."""
     large = [row for row in matrices(facts) if row.count >= MIN_QUANTIZED_ELEMENTS]
-    roundings = [_rounding(row, "int8", "channel") for row in large]
+    roundings = [rounding_of(row, "int8", "channel") for row in large]
     if not large or any(each is None or (not each.exact and (each.sqnr_db or 0) < SAFE_DB) for each in roundings):
         return
     now = total(large, lambda row: row.bytes)
@@ -170,9 +169,7 @@ def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
 )
 def semi_structured(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices that lose nothing if only the two largest of every four weights along a row are kept."""
-    affected = [
-        row for row in matrices(facts) if _zero_share(row) >= 0.5 and row.n_of_m.get("2:4", 0.0) >= MIN_ENERGY_KEPT
-    ]
+    affected = [row for row in matrices(facts) if is_semi_structured(row)]
     if affected:
         size = total(affected, lambda row: row.bytes)
         title = f"{units.size(size)} of weights are 2:4 sparse, in {plural(len(affected), 'matrix', 'matrices')}"
@@ -181,13 +178,9 @@ def semi_structured(facts: ModelFacts) -> Iterator[RuleMatch]:
             title,
             gain=saving(facts, size / 2 - total(affected, lambda row: row.count) / 8),  # two bits per kept weight
             bytes=size,
-            least_share_of_zeros=min(map(_zero_share, affected)),
+            least_share_of_zeros=min(map(zero_share, affected)),
             least_energy_kept=min(row.n_of_m["2:4"] for row in affected),
         )
-
-
-def _zero_share(row: TensorStatistics) -> float:
-    return (row.zeros or 0) / row.count if row.count else 0.0
 
 
 @weights_rule(
@@ -202,7 +195,7 @@ def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
     affected = [
         row
         for row in matrices(facts)
-        if MIN_ZERO_SHARE <= _zero_share(row) < 1 and row.n_of_m.get("2:4", 0.0) < MIN_ENERGY_KEPT
+        if MIN_ZERO_SHARE <= zero_share(row) < 1 and row.n_of_m.get("2:4", 0.0) < MIN_ENERGY_KEPT
         if not _has_few_values(row)
     ]
     if affected:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import prod
 
 from assay import units
 from assay.document.provenance import Figure
@@ -11,7 +10,18 @@ from assay.document.weights import TensorStatistics
 from assay.findings.facts import ModelFacts
 from assay.findings.naming import fold_names, joined_names
 from assay.findings.rule import RuleMatch
-from assay.findings.stored import BY_BYTES, in_tensors, is_floating, matrices, rows, saving, total, weights_rule
+from assay.findings.stored import (
+    BY_BYTES,
+    dead_unit_bytes,
+    dead_units,
+    in_tensors,
+    is_floating,
+    matrices,
+    rows,
+    saving,
+    total,
+    weights_rule,
+)  # fmt: skip
 from assay.messages import plural
 
 FLOAT16_MAX = 65504.0
@@ -124,34 +134,14 @@ def _is_second_of_lora(row: TensorStatistics) -> bool:
 )
 def all_zero_units(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with all-zero rows or columns; a single zero row in a tall matrix is an embedding's padding row."""
-    affected = [row for row in matrices(facts) if sum(_dead_units(row)) and row.min != row.max]
+    affected = [row for row in matrices(facts) if sum(dead_units(row)) and row.min != row.max]
     if affected:
-        dead_rows, columns = (sum(each) for each in zip(*map(_dead_units, affected), strict=True))
+        dead_rows, columns = (sum(each) for each in zip(*map(dead_units, affected), strict=True))
         counts = ((dead_rows, "all-zero row"), (columns, "all-zero column"))
         title = " and ".join(plural(count, noun) for count, noun in counts if count)
-        size = sum(map(_dead_unit_bytes, affected))
+        size = sum(map(dead_unit_bytes, affected))
         gain, severity = saving(facts, size), "note" if size < MIN_BYTES else ""
         yield in_tensors(affected, title, gain=gain, severity=severity, dead_rows=dead_rows, dead_columns=columns)
-
-
-def _dead_units(row: TensorStatistics) -> tuple[int, int]:
-    """The number of all-zero rows and columns, without an embedding's padding row; 0 if a value is not finite.
-
-    The norms skip NaN and infinities, so a row that consists of them has norm 0 too.
-    """
-    if row.nan or row.inf:
-        return 0, 0
-    dead_rows = row.rows.dead if row.rows is not None else 0
-    is_table = len(row.shape) == 2 and row.shape[0] > row.shape[1]
-    return 0 if is_table and dead_rows == 1 else dead_rows, row.columns.dead if row.columns is not None else 0
-
-
-def _dead_unit_bytes(row: TensorStatistics) -> int:
-    """The bytes of a matrix's all-zero rows and columns."""
-    rows, columns = _dead_units(row)
-    across = row.columns.count if row.columns is not None else prod(row.shape[1:])
-    kept = (row.shape[0] - rows) * (across - columns)
-    return row.bytes - row.bytes * kept // (row.shape[0] * across)
 
 
 @weights_rule(

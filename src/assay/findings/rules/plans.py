@@ -13,13 +13,11 @@ from assay.findings.gains import bytes_gain
 from assay.findings.naming import fold_names, joined_names
 from assay.findings.rule import RuleMatch
 from assay.findings.stored import BY_BYTES, stored_bytes, weights_rule
-from assay.findings.weight_plans import MIN_DB, MIN_ENERGY, pruning_plan, quantization_plan
+from assay.findings.weight_plans import MIN_DB, MIN_ENERGY, MIN_PRUNED, pruning_plan, quantization_plan
 from assay.messages import plural
 
 MIN_SAVING = 1 << 18
 """A plan that saves fewer bytes is not worth its work."""
-MIN_PRUNED = 0.5
-"""A normal distribution allows about a quarter of the weights to be pruned, which no sparse format rewards."""
 BY_FORMATS = Counted("bits per weight of each chosen format, and one 16-bit scale per row or group")
 BY_MASK = Modelled("a bit mask and the remaining weights", ("fine-tuning recovers the accuracy",))
 

@@ -28,6 +28,7 @@ from assay.views.tables import Column, Table
 from assay.views.text import memory as memory_views
 from assay.views.text import profile as profile_views
 from assay.views.text.amounts import amounts
+from assay.views.text.analysis_assessments import assessment_section
 from assay.views.text.analysis_weights import parameter_section
 from assay.views.text.brief import brief_parts
 from assay.views.text.cost import CostOptions, cost_table
@@ -107,6 +108,7 @@ def analysis_report(
             *common.architecture,
             *parameter_section(document, LINES),
             *computation_section(document, LINES),
+            *assessment_section(document, LINES),
             *code_section(analysis.code),
             *common.memory,
             *performance_section(document, rows, LINES, device, full=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from assay import units
 from assay.analysis.achieved import Achieved
 from assay.analysis.devices import Device
 from assay.document import tree
+from assay.document.assessments import OpAssessment
 from assay.document.cost import KindCost
 from assay.document.document import Document
 from assay.document.profile import KindEnergy, Profile
@@ -21,6 +23,7 @@ from assay.views.partial import marked_title
 from assay.views.tables import Column, Table, printable
 from assay.views.text import analysis as sections
 from assay.views.text.analysis import CommonSections
+from assay.views.text.analysis_assessments import assessment_columns, assessment_lines, assessment_section
 from assay.views.text.analysis_weights import parameter_section
 from assay.views.text.facts import facts_table, notes_table
 from assay.views.text.figures import bottleneck
@@ -37,6 +40,7 @@ class _OpRow(NamedTuple):
     seconds: float | None
     timed: Achieved | None
     energy: KindEnergy | None
+    assessment: OpAssessment | None
 
 
 _OPS: tuple[Column[_OpRow], ...] = (
@@ -52,6 +56,7 @@ _OPS: tuple[Column[_OpRow], ...] = (
     Column("time", lambda row: row.seconds, "right", units.seconds),
     Column("energy", lambda row: row.energy and row.energy.each.value, "right", units.joules),
     Column("bottleneck", lambda row: row.timed and bottleneck(row.timed.bound)),
+    *assessment_columns(lambda row: row.assessment),
 )
 
 
@@ -92,6 +97,7 @@ def full_report(
         common.summary,
         *sections.performance_section(document, rows, top, device, full=full),
         *sections.computation_section(document, top),
+        *assessment_section(document, top),
         *common.memory,
         *sections.energy_section(document, top),
         *sections.system_section(document, full=full),
@@ -121,11 +127,12 @@ def _text(parts: Parts, style: Style = DEFAULT) -> str:
 def _tensor_blocks(document: Document) -> Iterator[str]:
     """All statistics of all tensors as text lines; building a table per tensor would be too slow."""
     tensors = document.weights.tensors if document.weights is not None else []
+    assessed = document.assessment.tensors if document.assessment is not None else []
     if tensors:
         yield "ALL PARAMETERS\n"
-    for tensor in tensors:
+    for tensor, assessment in zip_longest(tensors, assessed):
         yield f"{printable(', '.join(tensor.names)) or '(unnamed)'}\n"
-        for name, value in _statistics(tensor):
+        for name, value in [*_statistics(tensor), *(assessment_lines(assessment) if assessment else [])]:
             yield f"  {name:<24}{printable(value)}\n"
         yield "\n"
 
@@ -188,6 +195,7 @@ def _op_section(document: Document, rows: Sequence[Achieved]) -> Parts:
     timed = {row.kind: row for row in rows}
     profile = document.profile or Profile()
     energies = profile.energy.kinds if profile.energy is not None else []
+    assessed = document.assessment.ops if document.assessment is not None else []
     ops = [
         _OpRow(
             number=number,
@@ -197,6 +205,7 @@ def _op_section(document: Document, rows: Sequence[Achieved]) -> Parts:
             seconds=profile.ops[number] if number < len(profile.ops) else None,
             timed=timed.get(op.kind),
             energy=energies[op.kind] if op.kind < len(energies) else None,
+            assessment=assessed[number] if assessed else None,
         )
         for number, op in enumerate(document.ops)
     ]

@@ -20,7 +20,15 @@ from assay.views.partial import marked_total
 from assay.views.tables import Column, Table, percent
 from assay.views.text.facts import notes_table, reasons_table
 from assay.views.text.histogram_plot import histogram_picture
-from assay.views.text.params_lines import STATISTICS, TensorRow, lines_of, shown_name, sorted_lines
+from assay.views.text.params_lines import (
+    STATISTICS,
+    TensorRow,
+    lines_of,
+    recommendation,
+    sensitivity,
+    shown_name,
+    sorted_lines,
+)
 from assay.views.text.params_remarks import remarks
 from assay.views.text.report import Parts, Picture, Report, section
 
@@ -67,6 +75,9 @@ _STATISTICS = (
     _figure("int8 dB", "int8", _ratio_text, drops=5),
     _figure("int4 dB", "int4", _ratio_text, drops=7),
     _figure("bits", "bits", _bits_text, drops=7),
+    _figure("pruning potential", "prunable", percent, drops=9),
+    Column[TensorRow]("quantization sensitivity", lambda row: sensitivity(row.tensors), drops=9, name="sensitivity"),
+    Column[TensorRow]("recommendation", lambda row: recommendation(row.tensors), drops=9, shrinks=True),
 )
 _SPECTRAL = (
     _figure("spectral norm", "norm", drops=2),

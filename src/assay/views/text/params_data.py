@@ -9,6 +9,7 @@ from typing import Any
 from assay import units
 from assay.document.document import Document
 from assay.document.weights import QUANTILES, TensorStatistics
+from assay.findings.tensor_assessments import assess_tensor
 from assay.views.tables import Column, Table
 from assay.views.text.params import ParamsOptions, chosen_lines
 from assay.views.text.params_lines import shown_name
@@ -23,6 +24,9 @@ _ROUNDINGS = (
     ("int4", "tensor"), ("int8", "channel"), ("int4", "channel"), ("int8", "group128"), ("int4", "group128"),
 )  # fmt: skip
 _NORMS = ("min", "max", "mean", "std", "dead")
+_ASSESSED = (
+    "pruning_potential", "structured_potential", "compressibility", "quantization_sensitivity", "recommendation",
+)  # fmt: skip
 _SPECTRAL = ("norm", "norm_error", "stable_rank", "effective_rank")
 
 _Value = Callable[[TensorStatistics], Any]
@@ -63,6 +67,16 @@ def _attribute(part: str, name: str) -> _Value:
     return value
 
 
+def _assessed(name: str) -> _Value:
+    """A function that returns a field of the tensor's assessment; None if it is unknown."""
+
+    def value(tensor: TensorStatistics) -> Any:
+        found = getattr(assess_tensor(tensor), name)
+        return None if found == "" else found
+
+    return value
+
+
 def _rounded(format: str, scope: str) -> _Value:
     def value(tensor: TensorStatistics) -> float | str | None:
         rounding = next((each for each in tensor.roundings if (each.format, each.scope) == (format, scope)), None)
@@ -78,6 +92,7 @@ _COLUMNS: dict[str, _Value] = {
     **{f"{part} {name}": _attribute(part, name) for part in ("rows", "columns") for name in _NORMS},
     **{f"{format} {scope} db": _rounded(format, scope) for format, scope in _ROUNDINGS},
     **{f"spectral {name}": _attribute("spectral", name) for name in _SPECTRAL},
+    **{name: _assessed(name) for name in _ASSESSED},
     "content": lambda tensor: tensor.content or None,
     "problem": lambda tensor: tensor.problem or None,
     "note": lambda tensor: tensor.note or None,

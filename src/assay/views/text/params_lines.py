@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
@@ -10,6 +11,7 @@ from typing import Any
 
 from assay.analysis.name_ranges import fold_names
 from assay.document.weights import Outlier, TensorStatistics, WeightsReport
+from assay.findings.tensor_assessments import assess_tensor, most_sensitive
 
 _NOTABLE = 1.5
 """An outlier is named in its row if its value is the median times or divided by at least this."""
@@ -135,6 +137,24 @@ def _bits(tensor: TensorStatistics) -> float | None:
     return inf if tensor.bits_needed is None else tensor.bits_needed
 
 
+def _prunable(tensors: Tensors) -> float | None:
+    """The mean pruning potential over all weights of the tensors with a known one."""
+    known = [(share, t.count) for t in tensors if (share := assess_tensor(t).pruning_potential) is not None]
+    count = sum(weight for _, weight in known)
+    return sum(share * weight for share, weight in known) / count if count else None
+
+
+def sensitivity(tensors: Tensors) -> str | None:
+    """The highest quantization sensitivity of the tensors; None if any is unknown."""
+    return most_sensitive([assess_tensor(tensor).quantization_sensitivity for tensor in tensors]) or None
+
+
+def recommendation(tensors: Tensors) -> str | None:
+    """The most frequent recommendation for the tensors, with how often, unless all have it; None if unknown."""
+    ((text, count),) = Counter(assess_tensor(tensor).recommendation for tensor in tensors).most_common(1)
+    return (text if count == len(tensors) else f"{text} ({count} of {len(tensors)})") if text else None
+
+
 def _spectral(name: str) -> Callable[[Tensors], float | None]:
     return _over(lambda tensor: tensor.spectral and getattr(tensor.spectral, name), max)
 
@@ -157,6 +177,7 @@ STATISTICS: dict[str, Callable[[Tensors], Any]] = {
     "int8": _worst("int8", "channel", "tensor"),
     "int4": _worst("int4", "group128", "tensor"),
     "bits": _over(_bits, max),
+    "prunable": _prunable,
     "norm": _spectral("norm"),
     "bound": _spectral("norm_error"),
     "rank": _spectral("stable_rank"),

@@ -1,0 +1,164 @@
+"""What each stored tensor allows: pruning, fewer bits and compression, with one recommendation.
+
+The thresholds are those of the plans in `weight_plans`, so that the rules and the recommendations agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from assay import units
+from assay.document import assessments
+from assay.document.assessments import SENSITIVITIES, TensorAssessment
+from assay.document.provenance import Counted, Provenance
+from assay.document.weights import TensorStatistics, WeightsReport
+from assay.findings.stored import (
+    dead_unit_bytes,
+    dead_units,
+    is_floating,
+    is_matrix,
+    is_semi_structured,
+    rounding_of,
+    zero_share,
+)
+from assay.findings.weight_plans import (
+    MIN_DB,
+    MIN_ELEMENTS,
+    MIN_ENERGY,
+    MIN_PRUNED,
+    MIN_ZERO_SHARE,
+    keeps,
+    pruned,
+    quantized,
+)
+from assay.messages import plural
+
+NOT_READ = "the values were not read"
+_LOW, _MEDIUM, _HIGH = SENSITIVITIES
+
+Recommendation = tuple[str, str]
+"""An action and its text."""
+
+COLUMNS: dict[str, Provenance] = {
+    "pruning_potential": Counted(
+        f"largest step of the magnitude-pruning curve that keeps {MIN_ENERGY:.0%} of the sum of squares, or the zeros"
+    ),
+    "structured_potential": Counted("weights in all-zero rows and columns"),
+    "compressibility": Counted("bytes of an ideal order-0 entropy coder ÷ bytes"),
+    "quantization_sensitivity": Counted(
+        f"low: int4 keeps {MIN_DB:g} dB, medium: int8 does, high: neither; signal to rounding noise of the weights"
+    ),
+}
+"""How the values of an assessment were obtained."""
+
+
+def assess_tensors(weights: WeightsReport) -> list[TensorAssessment]:
+    """One assessment per tensor of `weights`."""
+    return [assess_tensor(row) for row in weights.tensors]
+
+
+def assess_tensor(row: TensorStatistics) -> TensorAssessment:
+    """The potential, sensitivity and recommendation of one tensor."""
+    unknown = _unknown(row)
+    action, text = _recommendation(row, unknown)
+    result = TensorAssessment(row.names[0], action=action, recommendation=text, unknown=unknown)
+    return result if unknown else _with_figures(result, row)
+
+
+def _with_figures(assessment: TensorAssessment, row: TensorStatistics) -> TensorAssessment:
+    """The assessment with the figures of a tensor whose values are known and finite."""
+    return replace(
+        assessment,
+        pruning_potential=max(pruned(row).share, zero_share(row)),
+        structured_potential=dead_unit_bytes(row) / row.bytes if row.rows is not None else None,
+        compressibility=None if row.entropy_bytes is None else row.entropy_bytes / row.bytes,
+        fp8=rounding_of(row, "float8_e4m3fn", "tensor"),
+        int8=rounding_of(row, "int8", "channel", "tensor"),
+        int4=rounding_of(row, "int4", "group128", "tensor"),
+        quantization_sensitivity=_sensitivity(row),
+    )
+
+
+def most_sensitive(levels: Sequence[str]) -> str:
+    """The highest of the levels; empty if any is unknown or there are none."""
+    return max(levels, key=SENSITIVITIES.index) if levels and all(levels) else ""
+
+
+def _unknown(row: TensorStatistics) -> str:
+    """Why the potential and the sensitivity are unknown; empty if they are known."""
+    if row.problem:
+        return row.problem
+    if not row.count:
+        return "no elements"
+    if not is_floating(row):
+        return _exempt(row)
+    if row.zeros is None or not row.roundings:
+        return NOT_READ
+    return _invalid(row) if row.nan or row.inf else ""
+
+
+def _exempt(row: TensorStatistics) -> str:
+    return f"{row.dtype} values are neither pruned nor rounded"
+
+
+def _invalid(row: TensorStatistics) -> str:
+    count = (row.nan or 0) + (row.inf or 0)
+    return f"{plural(count, 'value')} {'is' if count == 1 else 'are'} NaN or infinite"
+
+
+def _sensitivity(row: TensorStatistics) -> str:
+    """The level by the narrowest integers that keep enough, whichever values share a scale."""
+    kept = {each.format for each in row.roundings if keeps(each)}
+    return _LOW if "int4" in kept else _MEDIUM if "int8" in kept else _HIGH
+
+
+def _recommendation(row: TensorStatistics, unknown: str) -> Recommendation:
+    if not row.count:
+        return assessments.NONE, "none: no elements"
+    if not is_floating(row) and row.dtype != "bool" and row.bytes <= row.count:
+        return assessments.NONE, f"none: already {row.dtype}"
+    if not is_floating(row):
+        return assessments.KEEP, f"keep: {_exempt(row)}"
+    if row.nan or row.inf:
+        return assessments.CHECK, f"Check it: {_invalid(row)}"
+    if not is_matrix(row):
+        return assessments.KEEP, "keep: not a weight matrix"
+    return ("", "") if unknown else _of_matrix(row)
+
+
+def _of_matrix(row: TensorStatistics) -> Recommendation:
+    """What to do about a weight matrix: first what costs nothing, then what saves most bytes."""
+    if row.min == row.max:
+        return assessments.CHECK, f"Check it: all values are {row.min:g}"
+    if any(dead_units(row)):
+        nouns = ("all-zero row", "all-zero column")
+        dead = [plural(count, noun) for count, noun in zip(dead_units(row), nouns, strict=True) if count]
+        return assessments.REMOVE, f"Remove {' and '.join(dead)}"
+    if row.count < MIN_ELEMENTS:
+        return assessments.KEEP, f"keep: fewer than {MIN_ELEMENTS:,} weights"
+    if is_semi_structured(row):
+        return assessments.CONVERT, "Convert it to 2:4 sparse"
+    return _smallest(row)
+
+
+def _smallest(row: TensorStatistics) -> Recommendation:
+    """The change that saves most bytes: fewer bits, or fewer weights."""
+    narrow, thin = quantized(row), pruned(row)
+    choices: list[tuple[int, Recommendation]] = []
+    if narrow.scope:
+        text = f"Quantize to {narrow.format} per {narrow.scope}"
+        choices.append((narrow.planned_bytes, (assessments.QUANTIZE, text)))
+    if thin.share_zero >= max(MIN_ZERO_SHARE, thin.share):
+        text = f"Store it sparse: {units.share(thin.share_zero, 1)} of its weights are zero"
+        choices.append((thin.planned_bytes, (assessments.STORE, text)))
+    elif thin.share >= MIN_PRUNED and thin.share > thin.share_zero:
+        choices.append(
+            (thin.planned_bytes, (assessments.PRUNE, f"Prune {units.share(thin.share, 1)} of its weights"))
+        )
+    if choices:
+        return min(choices, key=lambda each: each[0])[1]
+    if _sensitivity(row) == _HIGH:
+        return assessments.KEEP, f"keep: int8 keeps less than {MIN_DB:g} dB"
+    return assessments.KEEP, "keep: scales would take what narrower weights save"
