@@ -27,6 +27,16 @@ class _KindRow(NamedTuple):
     assessment: OpAssessment
 
 
+def _recommendation(assessment: OpAssessment) -> str:
+    return assessment.recommendation or f"{units.UNKNOWN} ({assessment.unknown})"
+
+
+def _decibels(rounding: Rounding | None) -> str:
+    if rounding is None or (not rounding.exact and rounding.sqnr_db is None):
+        return units.UNKNOWN
+    return "exact" if rounding.exact else f"{rounding.sqnr_db:.1f} dB"
+
+
 def assessment_columns(of: Callable[[Row], OpAssessment | None]) -> tuple[Column[Row], ...]:
     """The columns of an op's assessment, which `of` returns; without figures, the last one states the reason."""
 
@@ -90,13 +100,3 @@ def _pruning(assessment: TensorAssessment) -> str:
 def _sensitivity(assessment: TensorAssessment) -> str:
     formats = (("int8", assessment.int8), ("int4", assessment.int4), ("float8_e4m3fn", assessment.fp8))
     return ", ".join([assessment.quantization_sensitivity, *(f"{name} {_decibels(one)}" for name, one in formats)])
-
-
-def _recommendation(assessment: OpAssessment) -> str:
-    return assessment.recommendation or f"{units.UNKNOWN} ({assessment.unknown})"
-
-
-def _decibels(rounding: Rounding | None) -> str:
-    if rounding is None or (not rounding.exact and rounding.sqnr_db is None):
-        return units.UNKNOWN
-    return "exact" if rounding.exact else f"{rounding.sqnr_db:.1f} dB"
