@@ -1,4 +1,4 @@
-"""Facts about this host: Python, operating system, CPU count, time and the user's directories.
+"""Facts about this host: Python, operating system, CPU count, time, directories and environment variables.
 
 Hardware details belong in `machine`; nothing here imports torch.
 """
@@ -10,6 +10,9 @@ import platform
 from datetime import datetime, timezone
 from pathlib import Path
 
+from assay.errors import UsageError
+
+CUDA_MEMORY_FRACTION, PROFILER_LEVEL = "PYTORCH_CUDA_MEMORY_FRACTION", "PYTORCH_PROFILER_LEVEL"
 _APP = "assay"
 
 
@@ -48,6 +51,30 @@ def free_memory() -> int:
     import psutil
 
     return int(psutil.virtual_memory().available)
+
+
+def cuda_memory_fraction() -> float | None:
+    """The fraction of a GPU's memory that this process may use, from the environment; None if it is not limited."""
+    text = os.environ.get(CUDA_MEMORY_FRACTION, "").strip()
+    if not text:
+        return None
+    try:
+        fraction = float(text)
+    except ValueError:
+        fraction = 0.0
+    if not 0 < fraction <= 1:
+        expected = "a number above 0 and at most 1, such as 0.8"
+        raise UsageError(f"{CUDA_MEMORY_FRACTION}={text} is not valid: expected {expected}; unset it for no limit")
+    return fraction
+
+
+def profiler_level() -> int | None:
+    """The profiling level from the environment: 0, 1 or 2; None if it is not set."""
+    text = os.environ.get(PROFILER_LEVEL, "").strip()
+    if text and text not in ("0", "1", "2"):
+        expected = "0 (structure), 1 (as --inference) or 2 (as --profile)"
+        raise UsageError(f"{PROFILER_LEVEL}={text} is not valid: expected {expected}; unset it for the default")
+    return int(text) if text else None
 
 
 def cache_directory() -> Path:

@@ -199,8 +199,9 @@ def inputs_for(
 
 
 def check_can_run(opened: Opened, options: RunOptions) -> None:
-    """Raise if the model cannot be opened, torch cannot use the device, or the dtype is not a floating-point type."""
+    """Raise if the model cannot be opened, or a setting is not valid: device, dtype, or the environment's limit."""
     opened.model  # noqa: B018  report a model that cannot be opened before an option that is not valid
+    host.cuda_memory_fraction()
     _check_dtype(options.dtype)
     _check_device(options.device)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
+from assay import host
 from assay.analysis.ceilings import as_device
 from assay.analysis.devices import Device, device_to_compute_on
 from assay.analysis.roofline import Roofline, roofline_of
@@ -67,6 +70,15 @@ def device_or_this_machine(name: str) -> Device:
 
 
 def this_machine() -> Device | None:
-    """This machine with the limits that `assay machine` measured; None if it has not been measured."""
-    report = report_of_this_machine()
-    return None if report is None else as_device(report)
+    """This machine with the limits that `assay machine` measured, and the memory that the environment allows.
+
+    None if it has not been measured.
+    """
+    report, fraction = report_of_this_machine(), host.cuda_memory_fraction()
+    if report is None:
+        return None
+    device = as_device(report)
+    if fraction is None or report.hardware.device != "cuda":
+        return device
+    source = f"{device.source}, {host.CUDA_MEMORY_FRACTION}={fraction:g} of its memory"
+    return replace(device, memory_gib=fraction * device.memory_gib, source=source)

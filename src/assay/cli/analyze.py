@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay import atomic
+from assay import atomic, host
 from assay.api.options import OPENING, RunOptions
 from assay.cli.ceilings import achieved_rows
 from assay.cli.options import (
@@ -71,13 +71,17 @@ def analyze(
     """Report on MODEL: architecture, parameters, computation, memory and findings; with --inference also its time,
     with --profile also its energy.
 
+    Without either, the environment variable PYTORCH_PROFILER_LEVEL chooses: 0 for neither, 1 for --inference, 2 for
+    --profile. PYTORCH_CUDA_MEMORY_FRACTION limits the GPU memory, OMP_NUM_THREADS the CPU threads.
+
     Prints the answer. Writes the document, a web page and a longer text to --dir. If a part of the analysis fails,
     the files are called *.partial.* and the exit code is 4.
     """
     messages.line.step(OPENING)
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
 
-    depth = PROFILE if profile else INFERENCE if inference else STRUCTURE
+    levels = (STRUCTURE, INFERENCE, PROFILE)
+    depth = PROFILE if profile else INFERENCE if inference else levels[host.profiler_level() or 0]
     _refuse_unused(depth)
     profile_settings = profile_options(backward=backward, **measuring)
     atomic.check_directory(folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay import units
+from assay import host, units
 from assay.api.observe import observe_opened
 from assay.api.options import OPENING, RunOptions
 from assay.cli.options import Output
@@ -101,6 +101,15 @@ def report_not_run(messages: Messages, document: Document) -> None:
             messages.note(assumption)
 
 
+def _report_memory_limit(messages: Messages, document: Document) -> None:
+    """With -v, print which part of the GPU's memory the environment allows, or that it has no effect."""
+    fraction = host.cuda_memory_fraction()
+    if fraction is not None:
+        on_gpu = document.machine.device.startswith("cuda")
+        effect = f"{units.share(fraction, 1)} of the GPU's memory" if on_gpu else "no effect: nothing ran on a GPU"
+        messages.detail(f"{host.CUDA_MEMORY_FRACTION}={fraction:g}: {effect}")
+
+
 def report_run(messages: Messages, document: Document, *, fresh: bool) -> None:
     """Print the inferred inputs if the pass is `fresh`; with -v also its mode and assumptions."""
     run = document.run
@@ -109,6 +118,7 @@ def report_run(messages: Messages, document: Document, *, fresh: bool) -> None:
     if run.mode != "none" and document.modules:
         _report_mode(messages, document, fresh=fresh)
         messages.detail(f"recorded {document.model_class} in {run.mode} mode with torch {document.machine.torch}")
+    _report_memory_limit(messages, document)
     for each in run.empty_inputs:
         messages.warn(f"input {each.name} is empty ({units.shape(each.type.shape)}): most ops compute nothing")
     for assumption in run.assumptions:

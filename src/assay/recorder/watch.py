@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_map_only
 from assay.document.document import Attempt, Failure, KeyValueCache
 from assay.document.host_reads import HostRead
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor
-from assay.recorder import backward, caches, explain, guard, higher_order, inventory, substitute
+from assay.recorder import backward, caches, cuda_memory, explain, guard, higher_order, inventory, substitute
 from assay.recorder.autocast import disabled_on_meta
 from assay.recorder.calls import CallLog
 from assay.recorder.dataless import Dataless, real_constants
@@ -92,6 +92,7 @@ def prepared_model(
 ) -> Iterator[PreparedInputs]:
     """Prepare the model for a pass with `setting`, and restore it afterwards except for overwritten values."""
     modules, tensors = members
+    cuda_memory.limit(map(torch.device, {str(tensor.device) for tensor in tensors} | {str(setting.device or "cpu")}))
     # New containers around the same tensors, so that forward does not modify the caller's lists.
     args, kwargs = tree_map_only(torch.Tensor, lambda tensor: tensor, (args, kwargs))
     inputs = tensors_among((args, kwargs))

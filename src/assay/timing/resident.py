@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from assay import host
 from assay.document.profile import MemoryMeasured
 from assay.document.provenance import Figure, Measured, Unknown
 
@@ -98,9 +99,15 @@ def free(device: str) -> Figure:
     import psutil
     import torch
 
+    from assay.recorder import cuda_memory
+
     by = Measured("currently free memory")
     if device.startswith("cuda"):
-        return Figure(torch.cuda.mem_get_info(device)[0], by)
+        free, allowed = torch.cuda.mem_get_info(device)[0], cuda_memory.allowed_bytes(torch.device(device))
+        if allowed is None:
+            return Figure(free, by)
+        left = max(allowed - torch.cuda.memory_reserved(device), 0)
+        return Figure(min(free, left), Measured(f"currently free memory within {host.CUDA_MEMORY_FRACTION}"))
     return Figure(int(psutil.virtual_memory().available), by)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from assay import host, units
+from assay import units
 from assay.errors import InputsError, UsageError
 from assay.messages import error_line
 from assay.recorder import inventory, substitute
@@ -20,6 +20,7 @@ from assay.sources.inputs import check_affordable, find_inputs
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 from assay.sources.tensors import torch_dtype
+from assay.timing import resident
 from assay.trials.change import NotApplicable
 from assay.trials.plan import TrialSettings
 from assay.trials.runnable import Runnable
@@ -146,7 +147,7 @@ def _set_mode(module: Any, training: bool | None) -> None:
 
 def _free_memory(tensors: list[torch.Tensor]) -> int:
     device = next((tensor.device for tensor in tensors if tensor.is_cuda), None)
-    return host.free_memory() if device is None else int(torch.cuda.mem_get_info(device)[0])
+    return int(resident.free("cpu" if device is None else str(device)).value or 0)
 
 
 class _ByReference(pickle.Pickler):

@@ -27,7 +27,7 @@ from assay.api.options import (
 )
 from assay.api.partial import stopped_text, warn_if_partial
 from assay.api.profile.options import EnergyOptions, ProfileOptions
-from assay.api.profile.predict import over_limit
+from assay.api.profile.predict import memory_limit, over_limit
 from assay.api.profile.profiled import ProfiledModel, prepare
 from assay.api.weights import weights_document
 from assay.api.weights.joined import weights_alone, with_weights, without_pass
@@ -251,10 +251,12 @@ class _Analysis:
 
     def _recorded(self, profiled: ProfiledModel) -> Document:
         self._begin(RECORDING)
-        limit = self._profile_options.memory_limit
-        if limit is not None and not self._options.without_data:
+        given = self._profile_options.memory_limit
+        limit = None if self._options.without_data else memory_limit(profiled, given)
+        if limit is not None:
             predicted = profiled.observe(mode="meta")
-            why = over_limit(profiled, predicted, limit, self._profile_options.optimizer)
+            optimizer = self._profile_options.optimizer
+            why = over_limit(profiled, predicted, limit, optimizer, strict=given is not None)
             if why is not None:
                 self._missing[REAL_PASS] = f"not run: {why}"
                 return predicted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from assay import host
 from assay.analysis.memory import Occupancy, memory_of
 from assay.api.profile.profiled import ProfiledModel
 from assay.document.document import Document
@@ -47,8 +48,7 @@ def occupancy_of(
     failure = document.run.failure or (document.run.backward_failure if backward else None)
     if failure is not None:
         raise InputsError(f"the model does not run at {at}: {failure.error}")
-    device = profiled.options.device or model_device(profiled.opened.module) or "cpu"
-    memory = memory_of(document, optimizer=optimizer, device=str(device))
+    memory = memory_of(document, optimizer=optimizer, device=_device(profiled))
     occupancy = memory.training if backward else memory.inference
     if occupancy is None:
         what = "has no trainable parameters" if backward else "ran no ops"
@@ -56,13 +56,39 @@ def occupancy_of(
     return occupancy
 
 
+def memory_limit(profiled: ProfiledModel, given: int | None) -> int | None:
+    """The bytes that a pass may need: as given, and on a GPU what the environment allows; None without a limit."""
+    if host.cuda_memory_fraction() is None:
+        return given
+    import torch
+
+    from assay.recorder.cuda_memory import allowed_bytes
+
+    allowed = allowed_bytes(torch.device(_device(profiled)))
+    return min((each for each in (given, allowed) if each is not None), default=None)
+
+
 def over_limit(
-    profiled: ProfiledModel, predicted: Document, limit: int, optimizer: str, *, backward: bool = False
+    profiled: ProfiledModel,
+    predicted: Document,
+    limit: int,
+    optimizer: str,
+    *,
+    backward: bool = False,
+    strict: bool = True,
 ) -> str | None:
-    """The reason not to run a model with a memory limit in bytes, or None; `predicted` is a pass on shapes."""
+    """The reason not to run a model with a memory limit in bytes, or None; `predicted` is a pass on shapes.
+
+    If the memory needed is unknown, that is a reason only with `strict`.
+    """
     try:
         occupancy = occupancy_of(profiled, predicted, optimizer, backward=backward)
     except AssayError as error:
-        return f"there is a memory limit, and the memory needed is unknown: {error}"
+        return f"there is a memory limit, and the memory needed is unknown: {error}" if strict else None
     needed = int(occupancy.total.value or 0)
     return None if needed <= limit else f"{needed:,} bytes are predicted, the limit is {limit:,}"
+
+
+def _device(profiled: ProfiledModel) -> str:
+    """The device on which the model runs."""
+    return str(profiled.options.device or model_device(profiled.opened.module) or "cpu")

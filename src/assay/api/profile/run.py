@@ -28,7 +28,7 @@ from assay.api.profile.energy import notes as energy_notes
 from assay.api.profile.op_times import RecordedOps
 from assay.api.profile.options import EnergyOptions, ProfileOptions
 from assay.api.profile.pass_times import PassTimes
-from assay.api.profile.predict import on_shapes, over_limit
+from assay.api.profile.predict import memory_limit, on_shapes, over_limit
 from assay.api.profile.profiled import ProfiledModel, prepare
 from assay.api.profile.stages import Stages
 from assay.api.profile.training import step as training_step
@@ -367,12 +367,13 @@ class _Profiling:
 
     def _over_memory_limit(self) -> Document | None:
         """The document of a pass on shapes if a pass with data would exceed the memory limit; None otherwise."""
-        limit = self._options.memory_limit
+        given = self._options.memory_limit
+        limit = memory_limit(self._profiled, given)
         if limit is None:
             return None
-        backward = self._profiled.backward
+        backward, strict = self._profiled.backward, given is not None
         predicted = on_shapes(self._profiled, backward=backward)
-        why = over_limit(self._profiled, predicted, limit, self._options.optimizer, backward=backward)
+        why = over_limit(self._profiled, predicted, limit, self._options.optimizer, backward=backward, strict=strict)
         return None if why is None else replace(predicted, profile=Profile(notes=[f"not run: {why}"]))
 
     def _not_run(self, why: str) -> Document:

@@ -9,6 +9,7 @@ from typing import Any
 from assay import units
 from assay.analysis.achieved import Achieved
 from assay.document import tree
+from assay.document.assessments import OpAssessment
 from assay.document.cost import KindCost
 from assay.document.provenance import Counted, Provenance
 from assay.document.rows import OpKind
@@ -82,6 +83,7 @@ def kinds_table(subject: Subject) -> PageTable:
     profile = document.profile
     energy = profile.energy if profile is not None else None
     energies = energy.kinds if energy is not None and energy.whole.value is not None else []
+    assessment = document.assessment
     times = profile.columns.get("kinds") or profile.columns.get("kinds.total_s") if profile is not None else None
 
     def time(key: str, title: str, of: Callable[[Achieved], float | None], unit: Unit, **more: Any) -> PageColumn:
@@ -108,9 +110,29 @@ def kinds_table(subject: Subject) -> PageTable:
         words("bound", "bottleneck", (bottleneck(timed[kind].bound) if kind in timed else None for kind in order),
               state="bound"),
         numbers("energy_j", "energy", (_energy(energies, kind) for kind in order), "joules", _energy_how(energies)),
+        *_assessment_columns([assessment.kinds[kind] for kind in order] if assessment is not None else []),
         words("unknown", "unknown", (one.unknown for one in costs), hidden=True),
     ]  # fmt: skip
     return PageTable(rows=len(order), columns=page_columns(columns, len(order), full=subject.full))
+
+
+def _assessment_columns(assessments: Sequence[OpAssessment]) -> list[PageColumn]:
+    """What the weights of the ops allow; no columns if they were not assessed."""
+    if not assessments:
+        return []
+    how = Counted("mean over the weights of its ops, weighted by their elements")
+    return [
+        numbers(
+            "prunable", "pruning potential", (one.pruning_potential for one in assessments), "share", how, hidden=True
+        ),
+        words(
+            "sensitivity",
+            "quantization sensitivity",
+            (one.quantization_sensitivity or None for one in assessments),
+            hidden=True,
+        ),
+        words("recommendation", "recommendation", (one.recommendation or None for one in assessments), hidden=True),
+    ]
 
 
 def executions_table(subject: Subject) -> PageTable:

@@ -26,7 +26,7 @@ from assay.views.html.page import (
 from assay.views.html.subject import Subject
 from assay.views.tables import printable
 from assay.views.text.params import ParamsOptions, params_report
-from assay.views.text.params_lines import shown_name
+from assay.views.text.params_lines import STATISTICS, recommendation, sensitivity, shown_name
 
 SECTION, DETAILS = "tensors", "tensor-details"
 _DETAILED, _FEW_DETAILED = 4000, 1200
@@ -149,6 +149,9 @@ def tensor_table(weights: WeightsReport, *, full: bool) -> PageTable:
         column("dead_rows", "dead rows", lambda one: one.rows.dead if one.rows else None, "exact", hidden=True),
         column("norm", "spectral norm", lambda one: one.spectral and one.spectral.norm, "number", hidden=True),
         column("rank", "stable rank", lambda one: one.spectral and one.spectral.stable_rank, "ratio", hidden=True),
+        column("prunable", "pruning potential", lambda one: STATISTICS["prunable"]([one]), "share", hidden=True),
+        words("sensitivity", "quantization sensitivity", (sensitivity([one]) for one in tensors), hidden=True),
+        words("recommendation", "recommendation", (recommendation([one]) for one in tensors), hidden=True),
         words("family", "family", (family.get(at) for at in range(len(tensors))), hidden=True),
         words("tied", "tied to", (", ".join(one.names[1:]) for one in tensors), hidden=True),
         words("note", "note", (one.problem or one.note for one in tensors)),

@@ -12,10 +12,14 @@ from assay.document.cost import KindCost
 from assay.document.document import Document
 from assay.document.rows import OpKind
 from assay.document.weights import Rounding
+from assay.messages import plural
 from assay.views.tables import Column, Table, percent
+from assay.views.text.facts import notes_table
 from assay.views.text.report import Parts, first_rows
 
 Row = TypeVar("Row")
+_REASONS = 3
+"""Reasons without figures that are listed."""
 
 
 class _KindRow(NamedTuple):
@@ -74,7 +78,10 @@ def assessment_section(document: Document, top: int | None = None) -> Parts:
         for kind, count in counts.items()
     ]
     rows.sort(key=lambda row: -row.executions * (row.cost.flops or 0))
-    return list(first_rows("PRUNING AND QUANTIZATION BY KIND OF OP", Table(_KINDS, rows), top or len(rows)))
+    reasons = Counter(row.assessment.unknown for row in rows if row.assessment.unknown)
+    notes = [f"no figures for {plural(count, 'kind')} of op: {why}" for why, count in reasons.most_common(_REASONS)]
+    title = "PRUNING AND QUANTIZATION BY KIND OF OP"
+    return [*first_rows(title, Table(_KINDS, rows), top or len(rows)), *([notes_table(notes)] if notes else [])]
 
 
 def assessment_lines(assessment: TensorAssessment) -> list[tuple[str, str]]:

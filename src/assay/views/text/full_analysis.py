@@ -133,7 +133,7 @@ def _tensor_blocks(document: Document) -> Iterator[str]:
     for tensor, assessment in zip_longest(tensors, assessed):
         yield f"{printable(', '.join(tensor.names)) or '(unnamed)'}\n"
         for name, value in [*_statistics(tensor), *(assessment_lines(assessment) if assessment else [])]:
-            yield f"  {name:<24}{printable(value)}\n"
+            yield f"  {name:<26}{printable(value)}\n"
         yield "\n"
 
 
