@@ -13,6 +13,7 @@ import pytest
 from assay import host
 from assay.document.document import Machine
 from assay.document.this_machine import this_machine
+from assay.errors import UsageError
 
 DIRECTORIES = [
     ("XDG_CACHE_HOME", host.cache_directory, ".cache"),
@@ -69,3 +70,33 @@ def test_a_relative_path_from_platformdirs_is_ignored(monkeypatch, tmp_path):
 def test_the_row_of_this_machine():
     assert this_machine() == Machine(host.python_version(), system=host.system(), processors=host.processors())
     assert this_machine(torch="2.9", device="cpu").torch == "2.9"
+
+
+@pytest.mark.parametrize(("text", "fraction"), [("", None), (" ", None), ("0.8", 0.8), ("1", 1.0), (" 5e-1 ", 0.5)])
+def test_the_memory_fraction(monkeypatch, text, fraction):
+    monkeypatch.setenv("PYTORCH_CUDA_MEMORY_FRACTION", text)
+    assert host.cuda_memory_fraction() == fraction
+
+
+@pytest.mark.parametrize("text", ["0", "-0.5", "1.01", "nan", "inf", "half", "0,8"])
+def test_a_memory_fraction_that_is_not_valid(monkeypatch, text):
+    monkeypatch.setenv("PYTORCH_CUDA_MEMORY_FRACTION", text)
+    with pytest.raises(UsageError) as error:
+        host.cuda_memory_fraction()
+    assert str(error.value) == (
+        f"PYTORCH_CUDA_MEMORY_FRACTION={text} is not valid: expected a number above 0 and at most 1, such as 0.8; "
+        "unset it for no limit"
+    )
+
+
+@pytest.mark.parametrize(("text", "level"), [("", None), ("0", 0), ("1", 1), (" 2 ", 2)])
+def test_the_profiler_level(monkeypatch, text, level):
+    monkeypatch.setenv("PYTORCH_PROFILER_LEVEL", text)
+    assert host.profiler_level() == level
+
+
+@pytest.mark.parametrize("text", ["3", "-1", "1.0", "full"])
+def test_a_profiler_level_that_is_not_valid(monkeypatch, text):
+    monkeypatch.setenv("PYTORCH_PROFILER_LEVEL", text)
+    with pytest.raises(UsageError, match=f"^PYTORCH_PROFILER_LEVEL={text} is not valid: expected 0 "):
+        host.profiler_level()

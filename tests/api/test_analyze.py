@@ -14,9 +14,11 @@ from safetensors.torch import save_file
 from torch import nn
 
 import assay
+from assay.api.profile import predict
 from assay.document.machine import MonitorRecording, Series
 from assay.errors import ReadError, UsageError
 from assay.findings.analyzed import Analysis
+from assay.recorder import cuda_memory
 from assay.views.layout import Style
 from assay.views.text.analysis import LINES, analysis_report, common_sections
 from assay.views.text.energy import system_table
@@ -359,3 +361,38 @@ def test_unknown_values_are_not_written_as_zero(saved):
     data = msgspec.json.decode(msgspec.json.encode(found.document))
     assert "timing" not in data or data["timing"] is None
     assert "profile" not in data or data["profile"] is None
+
+
+@pytest.mark.parametrize("depth", ["structure", "inference"])
+def test_what_the_environment_allows_on_a_gpu_is_a_memory_limit(depth, monkeypatch):
+    ran = queue.Queue()
+
+    class Big(Net):
+        def forward(self, x):
+            if not x.is_meta:
+                ran.put(1)
+            return super().forward(x)
+
+    monkeypatch.setenv("PYTORCH_CUDA_MEMORY_FRACTION", "0.5")
+    monkeypatch.setattr(cuda_memory, "allowed_bytes", lambda device: 1000)
+    found = assay.analyze(Big(), X, depth=depth)
+    assert ran.empty()
+    assert ["the limit is 1,000" in why for why in found.missing.values()] == [True]
+    monkeypatch.setattr(cuda_memory, "allowed_bytes", lambda device: 1 << 30)
+    assert not any("limit" in why for why in assay.analyze(Big(), X, depth=depth).missing.values())
+    assert not ran.empty()
+
+
+def test_the_memory_allowed_on_a_gpu_does_not_stop_what_cannot_be_predicted(monkeypatch):
+    monkeypatch.setattr(predict, "occupancy_of", raising(UsageError("unknown")))
+    monkeypatch.setenv("PYTORCH_CUDA_MEMORY_FRACTION", "0.5")
+    monkeypatch.setattr(cuda_memory, "allowed_bytes", lambda device: 1000)
+    assert "a pass with data" not in assay.analyze(Net(), X).missing
+    assert "a pass with data" in assay.analyze(Net(), X, memory_limit=1000).missing
+
+
+def raising(error):
+    def fail(*arguments, **options):
+        raise error
+
+    return fail

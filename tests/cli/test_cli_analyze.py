@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -281,7 +282,8 @@ def test_switching_on_sensors_without_profile_is_an_error(analyzed):
     assert "--system requires --profile" in result.err
 
 
-def test_the_text_report_of_a_resnet_opens_with_the_answer_and_is_short(in_place, capsys):
+def test_the_text_report_of_a_resnet_opens_with_the_answer_and_is_short(in_place, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(in_place / "cache"))  # limits of this machine would add findings
     example = str(Path(__file__).parents[2] / "examples" / "resnet.py")
     measured = ["--inference", "--passes", "2", "--warmup", "0", "--inputs", "1x3x64x64", "-q"]
     assert run(["analyze", f"{example}::load_model", *measured, "--dir", "out"]) == 0
@@ -294,3 +296,73 @@ def test_the_text_report_of_a_resnet_opens_with_the_answer_and_is_short(in_place
     whole = Path("out/comprehensive_model_analysis.txt").read_text("utf-8")
     assert "ALL PARAMETERS" in whole
     assert "layer4.2.bn3.running_var" in whole
+
+
+def test_a_full_report_assesses_kinds_ops_and_tensors(analyzed):
+    shown = analyzed("net.py::Net", "--full").out
+    assert "PRUNING AND QUANTIZATION BY KIND OF OP" in shown
+    assert "no figures for 1 kind of op: reads no weight matrix" in shown
+    text = (Path("assay_analysis") / command.TEXT).read_text()
+    ops, tensors = text[text.index("ALL OPS") : text.index("ALL PARAMETERS")], text[text.index("ALL PARAMETERS") :]
+    (relu,) = (line for line in ops.splitlines() if "relu" in line)
+    assert re.search(r"–\s+–\s+–\s+–\s+See M104: ", relu)
+    assert re.search(
+        r"^first\.weight\n(  .*\n)*?  pruning potential +\d+\.\d %, 0\.0 % in all-zero rows", tensors, re.M
+    )
+    assert re.search(r"^  quantization sensitivity +(low|medium|high), int8 [\d.]+ dB, int4 ", tensors, re.MULTILINE)
+    assert "  recommendation            keep: not a weight matrix\n" in tensors
+    document = files.load(Path("assay_analysis") / command.DOCUMENT)
+    assert [one.unknown for one in document.assessment.ops] == ["", "reads no weight matrix", ""]
+
+
+@pytest.mark.parametrize(
+    ("level", "flags", "measured"),
+    [
+        ("", [], (False, False)),
+        ("0", [], (False, False)),
+        ("1", [], (True, False)),
+        ("2", [], (True, True)),
+        ("2", ["--inference"], (True, False)),
+        ("0", ["--profile"], (True, True)),
+    ],
+)
+def test_the_environment_chooses_the_depth_unless_an_option_does(analyzed, monkeypatch, level, flags, measured):
+    monkeypatch.setenv("PYTORCH_PROFILER_LEVEL", level)
+    quick = ["--passes", "1", "--warmup", "0"] if any(measured) else []
+    assert analyzed("net.py::Net", *flags, *quick).code == 0
+    document = files.load(Path("assay_analysis") / command.DOCUMENT)
+    energy = document.profile is not None and document.profile.energy is not None
+    assert (document.timing is not None, energy) == measured
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("PYTORCH_PROFILER_LEVEL", "3"), ("PYTORCH_CUDA_MEMORY_FRACTION", "80%")]
+)
+def test_environment_variables_that_are_not_valid_are_usage_errors(analyzed, monkeypatch, variable, value):
+    monkeypatch.setenv(variable, value)
+    result = analyzed("net.py::Net")
+    assert result.code == 2
+    (error,) = (line for line in result.err.splitlines() if "error" in line)
+    assert error.startswith(f"assay: error: {variable}={value} is not valid: expected ")
+    assert not Path("assay_analysis").exists() or not list(Path("assay_analysis").iterdir())
+
+
+def test_a_memory_fraction_has_no_effect_without_a_gpu(analyzed, monkeypatch):
+    monkeypatch.setenv("PYTORCH_CUDA_MEMORY_FRACTION", "0.001")
+    note = "PYTORCH_CUDA_MEMORY_FRACTION=0.001: no effect: nothing ran on a GPU"
+    assert note in analyzed("net.py::Net", "-v").err
+    quiet = analyzed("net.py::Net", "--force")
+    assert (quiet.code, "FRACTION" in quiet.err) == (0, False)
+
+
+def test_torch_uses_the_threads_of_the_environment(analyzed):
+    analyzed("net.py::Net")  # writes the model
+    options = ["--inference", "--passes", "1", "--warmup", "0", "--force", "-q"]
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "analyze", "net.py::Net", *options],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert files.load(Path("assay_analysis") / command.DOCUMENT).profile.threads == 1

@@ -320,3 +320,33 @@ def test_only_the_first_row_can_be_shown(cli, model):
     rows = cli("params", "m.safetensors", "--format", "csv", "--top", "1").out.splitlines()
     assert len(rows) == 2
     assert cli("params", "m.safetensors", "--top", "0").code == 2
+
+
+def test_potential_sensitivity_and_recommendation_are_columns(cli, in_place):
+    matrix = np.random.default_rng(0).uniform(-1, 1, (64, 128)).astype(np.float32)
+    write(in_place / "m.safetensors", {"layer.weight": matrix, "ids": np.arange(3)})
+    columns = "pruning_potential,quantization_sensitivity,recommendation"
+    shown = cli("params", "m.safetensors", "--columns", columns).out
+    assert "25.0 %" in shown
+    assert "low" in shown
+    assert "Quantize to int4 per channel" in shown
+    assert "keep: int64 values are neither pruned nor rounded" in shown
+    rows = list(csv.DictReader(io.StringIO(cli("params", "m.safetensors", "--format", "csv").out)))
+    assert {name: rows[0][name] for name in columns.split(",")} == {
+        "pruning_potential": "0.25",
+        "quantization_sensitivity": "low",
+        "recommendation": "Quantize to int4 per channel",
+    }
+    assert (rows[1]["pruning_potential"], rows[1]["quantization_sensitivity"]) == ("", "")
+    first, second = json.loads(cli("params", "m.safetensors", "--format", "json").out)["assessments"]
+    assert (first["name"], first["pruning_potential"], first["action"]) == ("layer.weight", 0.25, "quantize")
+    assert second["unknown"] == "int64 values are neither pruned nor rounded"
+    assert "pruning_potential" not in second
+    assert "assessments" not in json.loads(cli("params", "m.safetensors", "--list", "--format", "json").out)
+
+
+def test_the_prunable_tensors_come_first(cli, in_place):
+    values = np.random.default_rng(0).normal(size=(64, 128)).astype(np.float32)
+    write(in_place / "m.safetensors", {"dense.weight": values, "sparse.weight": values * (values > 1)})
+    rows = cli("params", "m.safetensors", "--sort", "prunable", "--format", "csv").out.splitlines()
+    assert [row.partition(",")[0] for row in rows[1:]] == ["sparse.weight", "dense.weight"]

@@ -34,7 +34,7 @@ class TensorAssessment(Struct, frozen=True, omit_defaults=True):
     int4: Rounding | None = None
     """Its precision in int4 with one scale per group of 128 or, if that was not computed, per tensor."""
     quantization_sensitivity: str = ""
-    """`low` if int4 keeps 18 dB, `medium` if int8 does, else `high`; empty if unknown."""
+    """`low` if int4 keeps 18 dB, `medium` if int8 with a scale per row does, else `high`; empty if unknown."""
     action: str = ""
     """What to do: `check`, `remove`, `convert`, `store`, `quantize`, `prune`, `keep` or `none`; empty if unknown."""
     recommendation: str = ""

@@ -37,6 +37,8 @@ from assay.messages import plural
 
 NOT_READ = "the values were not read"
 _LOW, _MEDIUM, _HIGH = SENSITIVITIES
+_ROWS = ("channel", "tensor")
+"""A scale per row; a vector is one row."""
 
 Recommendation = tuple[str, str]
 """An action and its text."""
@@ -48,7 +50,7 @@ COLUMNS: dict[str, Provenance] = {
     "structured_potential": Counted("weights in all-zero rows and columns"),
     "compressibility": Counted("bytes of an ideal order-0 entropy coder ÷ bytes"),
     "quantization_sensitivity": Counted(
-        f"low: int4 keeps {MIN_DB:g} dB, medium: int8 does, high: neither; signal to rounding noise of the weights"
+        f"low: int4 keeps {MIN_DB:g} dB of signal to rounding noise, medium: int8 per row does, high: neither"
     ),
 }
 """How the values of an assessment were obtained."""
@@ -75,7 +77,7 @@ def _with_figures(assessment: TensorAssessment, row: TensorStatistics) -> Tensor
         structured_potential=dead_unit_bytes(row) / row.bytes if row.rows is not None else None,
         compressibility=None if row.entropy_bytes is None else row.entropy_bytes / row.bytes,
         fp8=rounding_of(row, "float8_e4m3fn", "tensor"),
-        int8=rounding_of(row, "int8", "channel", "tensor"),
+        int8=rounding_of(row, "int8", *_ROWS),
         int4=rounding_of(row, "int4", "group128", "tensor"),
         quantization_sensitivity=_sensitivity(row),
     )
@@ -109,9 +111,11 @@ def _invalid(row: TensorStatistics) -> str:
 
 
 def _sensitivity(row: TensorStatistics) -> str:
-    """The level by the narrowest integers that keep enough, whichever values share a scale."""
-    kept = {each.format for each in row.roundings if keeps(each)}
-    return _LOW if "int4" in kept else _MEDIUM if "int8" in kept else _HIGH
+    """The level by the narrowest integers that keep enough: int4 with any scales, int8 with a scale per row."""
+    if any(keeps(each) for each in row.roundings if each.format == "int4"):
+        return _LOW
+    int8 = rounding_of(row, "int8", *_ROWS)
+    return _MEDIUM if int8 is not None and keeps(int8) else _HIGH
 
 
 def _recommendation(row: TensorStatistics, unknown: str) -> Recommendation:
