@@ -90,7 +90,8 @@ def test_a_live_model_is_analysed_completely():
     sections = [row for row in text.splitlines() if row[:1].isupper() and row.split(":")[0].isupper()]
     names = [section.split(":")[0] for section in sections]
     assert names == [
-        "FINDINGS AND RECOMMENDATIONS", "SUMMARY", "ARCHITECTURE", "PARAMETERS", "COMPUTATION", "MEMORY",
+        "FINDINGS AND RECOMMENDATIONS", "SUMMARY", "ARCHITECTURE", "PARAMETERS", "COMPUTATION",
+        "PRUNING AND QUANTIZATION BY KIND OF OP", "MEMORY",
     ]  # fmt: skip
     assert line(text, "time per pass") == "–"
     assert line(text, "energy per pass") == "–"

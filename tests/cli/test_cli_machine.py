@@ -231,6 +231,19 @@ def test_a_model_may_fit_this_machine(cli, cache, saved):
     assert "this machine (a processor)" in cli("memory", "m", "--fit", "this", document=saved).out
 
 
+def test_a_gpu_has_only_the_memory_that_the_environment_allows(cli, cache, saved, monkeypatch):
+    def memory(device: str, fraction: str) -> int:
+        report = MachineReport(Hardware(device, "a processor", memory_bytes=8 << 30), "2026-11-15")
+        monkeypatch.setattr("assay.api.roofline.report_of_this_machine", lambda: report)
+        monkeypatch.setenv("PYTORCH_CUDA_MEMORY_FRACTION", fraction)
+        (fit,) = json.loads(cli("memory", "m", "--fit", "this", "--format", "json", document=saved).out)["fits"]
+        assert ("PYTORCH_CUDA_MEMORY_FRACTION" in fit["how"]["by"]) == (fit["memory"] != 8 << 30)
+        return fit["memory"]
+
+    assert memory("cuda", "0.25") == 2 << 30
+    assert memory("cuda", "") == memory("cpu", "0.25") == 8 << 30
+
+
 @pytest.mark.parametrize("arguments", [["cost", "--device", "this"], ["memory", "--fit", "this"]])
 def test_a_machine_that_was_not_measured_is_one_line(cli, cache, saved, arguments):
     result = cli(arguments[0], "m", *arguments[1:], document=saved)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from assay import units
 from assay.document import assessments
 from assay.document.assessments import SENSITIVITIES, TensorAssessment
+from assay.document.dtypes import BITS
 from assay.document.provenance import Counted, Provenance
 from assay.document.weights import TensorStatistics, WeightsReport
 from assay.findings.stored import (
@@ -121,7 +122,7 @@ def _sensitivity(row: TensorStatistics) -> str:
 def _recommendation(row: TensorStatistics, unknown: str) -> Recommendation:
     if not row.count:
         return assessments.NONE, "none: no elements"
-    if not is_floating(row) and row.dtype != "bool" and row.bytes <= row.count:
+    if BITS.get(row.dtype, 0) <= 8 and row.dtype != "bool":  # the block formats of GGUF have no fixed bits
         return assessments.NONE, f"none: already {row.dtype}"
     if not is_floating(row):
         return assessments.KEEP, f"keep: {_exempt(row)}"
