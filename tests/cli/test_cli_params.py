@@ -338,11 +338,11 @@ def test_potential_sensitivity_and_recommendation_are_columns(cli, in_place):
         "recommendation": "Quantize to int4 per channel",
     }
     assert (rows[1]["pruning_potential"], rows[1]["quantization_sensitivity"]) == ("", "")
-    first, second = json.loads(cli("params", "m.safetensors", "--format", "json").out)["assessments"]
+    first, second = json.loads(cli("params", "m.safetensors", "--format", "json").out)["assessment"]["tensors"]
     assert (first["name"], first["pruning_potential"], first["action"]) == ("layer.weight", 0.25, "quantize")
     assert second["unknown"] == "int64 values are neither pruned nor rounded"
     assert "pruning_potential" not in second
-    assert "assessments" not in json.loads(cli("params", "m.safetensors", "--list", "--format", "json").out)
+    assert "assessment" not in json.loads(cli("params", "m.safetensors", "--list", "--format", "json").out)
 
 
 def test_the_prunable_tensors_come_first(cli, in_place):

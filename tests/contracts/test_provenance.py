@@ -14,6 +14,7 @@ import assay
 from assay.api.activations import record_activations
 from assay.api.options import RunOptions
 from assay.document.activations import Activations
+from assay.document.assessments import Assessment
 from assay.document.cost import Cost, CostTotals, KindCost
 from assay.document.machine import MachineReport
 from assay.document.profile import Profile
@@ -30,7 +31,7 @@ INTEGERS = (KindCost, CostTotals)
 """Rows whose integers are figures; other integers are indices, sizes and counts."""
 
 
-STATING = (Activations, Cost, MachineReport, Profile, Timing, WeightsReport)
+STATING = (Activations, Assessment, Cost, MachineReport, Profile, Timing, WeightsReport)
 
 
 class Everything(nn.Module):

@@ -11,7 +11,7 @@ import torch
 from assay.api.weights import weights_document
 from assay.document.plans import PrunedTensor, QuantizedTensor
 from assay.findings.facts import ModelFacts
-from assay.findings.tensor_assessments import assess_tensors
+from assay.findings.tensor_assessments import assess_weights
 from assay.findings.weight_plans import MIN_DB, MIN_ENERGY, pruning_plan, quantization_plan
 
 STEPS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -31,7 +31,7 @@ MANY = {"normal": NORMAL, "sparse": SPARSE, "heavy": HEAVY, "uniform": UNIFORM, 
 
 def assessed(**tensors):
     """The assessments of tensors, each the `weight` of a layer with its name."""
-    return {one.name.removesuffix(".weight"): one for one in assess_tensors(statistics(**tensors).weights)}
+    return {one.name.removesuffix(".weight"): one for one in assess_weights(statistics(**tensors).weights).tensors}
 
 
 def statistics(**tensors):
@@ -86,7 +86,7 @@ def test_sensitivity_is_low_medium_or_high_by_the_integers_that_keep_the_thresho
 
 def test_recommendations_agree_with_the_plans():
     document = statistics(**MANY, wide=WIDE)
-    assessments = {one.name: one for one in assess_tensors(document.weights)}
+    assessments = {one.name: one for one in assess_weights(document.weights).tensors}
     facts = ModelFacts(document)
     for row in quantization_plan(facts):
         one = assessments[row.name]
@@ -175,7 +175,7 @@ def test_compressibility_is_the_entropy_of_the_bit_patterns():
 
 def test_values_that_were_not_read_are_unknown():
     module = torch.nn.Linear(64, 128)
-    weight, bias = assess_tensors(weights_document(module, listing=True).weights)
+    weight, bias = assess_weights(weights_document(module, listing=True).weights).tensors
     for one in (weight, bias):
         assert (one.pruning_potential, one.unknown) == (None, "the values were not read")
     assert (weight.recommendation, bias.recommendation) == ("", "keep: not a weight matrix")

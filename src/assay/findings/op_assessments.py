@@ -30,7 +30,7 @@ from assay.document.provenance import Counted, Provenance
 from assay.document.rows import Op, Tensor
 from assay.document.weights import Rounding
 from assay.findings.catalogue import rules
-from assay.findings.tensor_assessments import COLUMNS, NOT_READ, assess_tensors, most_sensitive
+from assay.findings.tensor_assessments import COLUMNS, NOT_READ, assess_weights, most_sensitive
 
 NO_WEIGHTS = "reads no weight matrix"
 _NOT_RECORDED = "the parameters that it reads were not recorded"
@@ -38,7 +38,7 @@ _NOTHING = "none: no weight matrix, no finding"
 _SEVERE = ("error", "warning")
 _SMALLER = (QUANTIZE, STORE, PRUNE)
 """Actions that save bytes, and time only where the bandwidth of the memory limits the op."""
-_BY_OP = Counted("mean over the weights of the op, weighted by their elements")
+_BY_WEIGHTS = Counted("weights of the ops: the mean potential, weighted by elements, and the worst rounding")
 
 Weight = tuple[Tensor, TensorAssessment | None]
 """A parameter and its assessment; None if its values were not read."""
@@ -46,10 +46,10 @@ Weight = tuple[Tensor, TensorAssessment | None]
 
 def assess(document: Document, findings: Sequence[Finding], device: Device | None = None) -> Assessment:
     """The assessment of all tensors and ops; `device` has the limits of the machine, None if they are unknown."""
-    tensors = assess_tensors(document.weights) if document.weights is not None else []
+    tensors = assess_weights(document.weights).tensors if document.weights is not None else []
     roofline = roofline_of(document, device) if device is not None and document.ops else None
     ops = _Ops(document, tensors, findings, roofline)
-    columns: dict[str, Provenance] = {**COLUMNS, "ops.pruning_potential": _BY_OP, "kinds.pruning_potential": _BY_OP}
+    columns: dict[str, Provenance] = {**COLUMNS, "kinds": _BY_WEIGHTS, "ops": _BY_WEIGHTS}
     if roofline is not None:
         columns |= {"ops.bound": roofline.how, "kinds.bound": roofline.how}
     return Assessment(tensors, ops.by_kind(), [ops.of([op]) for op in document.ops], columns)
@@ -135,11 +135,12 @@ class _Ops:
         if invalid is not None:
             return f"{invalid.recommendation} ({invalid.name})"
         useful = [one for one in assessed if one.action not in ("", KEEP, NONE)]
+        matrices = [(tensor, one) for tensor, one in largest if len(tensor.type.shape) > 1]
         if useful:
-            return self._about_weights(kind, useful, sum(len(tensor.type.shape) > 1 for tensor, _ in parameters))
+            return self._about_weights(kind, useful, len(matrices))
         if findings:
             return _see(findings[0])
-        return assessed[0].recommendation if assessed else "" if parameters else _NOTHING
+        return next((one.recommendation if one is not None else "" for _, one in matrices), _NOTHING)
 
     def _about_weights(self, kind: int, useful: Sequence[TensorAssessment], matrices: int) -> str:
         """The recommendation for the largest of the weights, how many of them share it, and what it saves."""
@@ -147,7 +148,7 @@ class _Ops:
         alike = sum(one.recommendation == first.recommendation for one in useful)
         notes = [f"{alike} of {matrices} matrices"] if alike < matrices else []
         if first.action in _SMALLER and self._bound(kind) == COMPUTE:
-            notes.append("compute-bound: saves memory, not time")
+            notes.append("compute-bound: saves memory only")
         if first.action in _SMALLER and self._bound(kind) == MEMORY and self._document.cost is not None:
             cost = self._document.cost.kinds[kind]
             notes.append(f"memory-bound: parameters are {units.share(cost.read_parameters, cost.bytes)} of its bytes")

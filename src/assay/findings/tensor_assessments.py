@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from assay import units
 from assay.document import assessments
-from assay.document.assessments import SENSITIVITIES, TensorAssessment
+from assay.document.assessments import SENSITIVITIES, Assessment, TensorAssessment
 from assay.document.dtypes import BITS
 from assay.document.provenance import Counted, Provenance
 from assay.document.weights import TensorStatistics, WeightsReport
@@ -45,21 +45,22 @@ Recommendation = tuple[str, str]
 """An action and its text."""
 
 COLUMNS: dict[str, Provenance] = {
-    "pruning_potential": Counted(
+    "tensors": Counted("all values of the tensor"),
+    "tensors.pruning_potential": Counted(
         f"largest step of the magnitude-pruning curve that keeps {MIN_ENERGY:.0%} of the sum of squares, or the zeros"
     ),
-    "structured_potential": Counted("weights in all-zero rows and columns"),
-    "compressibility": Counted("bytes of an ideal order-0 entropy coder ÷ bytes"),
-    "quantization_sensitivity": Counted(
+    "tensors.structured_potential": Counted("weights in all-zero rows and columns"),
+    "tensors.compressibility": Counted("bytes of an ideal order-0 entropy coder ÷ bytes"),
+    "tensors.quantization_sensitivity": Counted(
         f"low: int4 keeps {MIN_DB:g} dB of signal to rounding noise, medium: int8 per row does, high: neither"
     ),
 }
 """How the values of an assessment were obtained."""
 
 
-def assess_tensors(weights: WeightsReport) -> list[TensorAssessment]:
-    """One assessment per tensor of `weights`."""
-    return [assess_tensor(row) for row in weights.tensors]
+def assess_weights(weights: WeightsReport) -> Assessment:
+    """The assessment of the tensors of `weights`."""
+    return Assessment([assess_tensor(row) for row in weights.tensors], columns=COLUMNS)
 
 
 def assess_tensor(row: TensorStatistics) -> TensorAssessment:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from assay.document.assessments import TensorAssessment
+from assay.document.assessments import Assessment
 from assay.document.document import Document
 from assay.document.weights import QUANTILES, WeightsReport, WeightTotals
-from assay.findings.tensor_assessments import assess_tensors
+from assay.findings.tensor_assessments import assess_weights
 from assay.views.json.files import timestamp
 
 
@@ -27,8 +27,8 @@ class ParamsFile(Struct, frozen=True, omit_defaults=True):
     weights: WeightsReport
     quantile_shares: tuple[float, ...] = field(default=())
     """The shares at which the quantiles of every tensor were computed."""
-    assessments: list[TensorAssessment] = field(default_factory=list)
-    """What each tensor allows, in the order of `weights.tensors`; empty if only headers were read."""
+    assessment: Assessment | None = None
+    """What each tensor allows, in the order of `weights.tensors`; null if only headers were read."""
     modules: list[StoredModuleEntry] = field(default_factory=list)
     partial: bool = False
     """Whether files could not be read, so that the totals cover only the rest."""
@@ -45,7 +45,7 @@ def params_file(document: Document) -> ParamsFile:
         totals=WeightTotals(len(tensors), sum(t.count for t in tensors), sum(t.bytes for t in tensors)),
         weights=weights,
         quantile_shares=QUANTILES,
-        assessments=assess_tensors(weights) if weights.kernel else [],
+        assessment=assess_weights(weights) if weights.kernel else None,
         modules=[StoredModuleEntry(module.path, module.class_path) for module in document.modules],
         partial=weights.partial,
     )
