@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from assay import units
+from assay import host, units
 from assay.errors import InputsError, UsageError
 from assay.messages import error_line
 from assay.recorder import inventory, substitute
@@ -147,7 +147,7 @@ def _set_mode(module: Any, training: bool | None) -> None:
 
 def _free_memory(tensors: list[torch.Tensor]) -> int:
     device = next((tensor.device for tensor in tensors if tensor.is_cuda), None)
-    return int(resident.free("cpu" if device is None else str(device)).value or 0)
+    return host.free_memory() if device is None else int(resident.free(str(device)).value or 0)
 
 
 class _ByReference(pickle.Pickler):
