@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from assay import units
 from assay.analysis.devices import Device
-from assay.analysis.parameters import PARAMETER, elements, tensor_storages
+from assay.analysis.parameters import elements, tensor_storages
 from assay.analysis.roofline import COMPUTE, MEMORY, Roofline, roofline_of
+from assay.document.roles import PARAMETER
 from assay.document.assessments import (
     CHECK,
     KEEP,

@@ -46,7 +46,22 @@ class Numbers(nn.Module):
     def forward(self, a: int, b: float):
         q, r = a // 3, a % 3
         s = -a // 4
-        return (q, r, s, a / 4, a**2, b**3, abs(-a), min(a, 3), max(b, 0.5), int(b), float(a), round(b), a & 6, a << 2)
+        return (
+            q,
+            r,
+            s,
+            a / 4,
+            a**2,
+            b**3,
+            abs(-a),
+            min(a, 3),
+            max(b, 0.5),
+            int(b),
+            float(a),
+            round(b),
+            a & 6,
+            a << 2,
+        )
 
 
 class Comparisons(nn.Module):
@@ -83,7 +98,22 @@ class Lists(nn.Module):
         zs = sorted(xs)
         xs.reverse()
         xs.remove(3)
-        return xs, last, ys, zs, xs[1:-1], xs[-1], len(ys), sum(xs), max(xs), min(zs), 2 in xs, xs.index(n), xs * 2, xs + ys
+        return (
+            xs,
+            last,
+            ys,
+            zs,
+            xs[1:-1],
+            xs[-1],
+            len(ys),
+            sum(xs),
+            max(xs),
+            min(zs),
+            2 in xs,
+            xs.index(n),
+            xs * 2,
+            xs + ys,
+        )
 
 
 class Dictionaries(nn.Module):

@@ -9,7 +9,7 @@ from math import prod
 from msgspec.structs import replace
 
 from assay.analysis.combined_statistics import combined
-from assay.analysis.parameters import BUFFER, PARAMETER, elements
+from assay.analysis.parameters import elements
 from assay.checkpoint.entries import Entry
 from assay.checkpoint.reading import RangeReader
 from assay.checkpoint.statistics.run import statistics
