@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 from assay.analysis.memory import memory_of
@@ -77,12 +76,13 @@ def memory(found: Document, live: Document) -> Verdict:
 def modules(found: Document, live: Document) -> Verdict:
     """The same paths exist, and each module returns the same shapes in the same order.
 
-    They agree nearly if a call returns more or fewer tensors: that of a trace returns those that are used outside.
+    They agree nearly if a call returns more or fewer tensors: in a trace, it returns those that are used outside.
     """
     here, there = _paths(found), _paths(live)
     if here != there:
         return NO, f"missing {sorted(there - here)[:3]}, extra {sorted(here - there)[:3]}"
-    outputs, expected = _outputs(found), _outputs(live)
+    names = {alias: module.path for module in live.modules for alias in module.aliases}
+    outputs, expected = _outputs(found, names), _outputs(live, names)
     wrong = [path for path in outputs | expected if outputs.get(path) != expected.get(path)]
     if not wrong:
         return YES, ""
@@ -134,21 +134,22 @@ def _paths(document: Document) -> set[str]:
     return {path for module in kept for path in (module.path, *module.aliases)}
 
 
-def _outputs(document: Document) -> dict[str, list[Shapes]]:
-    """The shapes that each module returned, call by call."""
+def _outputs(document: Document, names: dict[str, str]) -> dict[str, list[Shapes]]:
+    """The shapes that each module returned, call by call; `names` maps aliases to paths."""
     results: dict[str, list[Shapes]] = {}
     for call in document.calls:
-        path = document.modules[call.module].path
-        results.setdefault(path, []).append(tuple(each.shape for each in call.outputs))
+        module = document.modules[call.module]
+        if not module.created_in_forward:
+            path = names.get(module.path, module.path)
+            results.setdefault(path, []).append(tuple(each.shape for each in call.outputs))
     return results
 
 
 def _overlap(here: list[Shapes] | None, there: list[Shapes] | None) -> bool:
-    """Whether there are as many calls, and each returns some or all of the shapes of the other."""
+    """Whether there are as many calls, and each returns tensors of a shape of the other, or none."""
     if here is None or there is None or len(here) != len(there):
         return False
-    pairs = [(Counter(a), Counter(b)) for a, b in zip(here, there, strict=True)]
-    return all(a <= b or b <= a for a, b in pairs)
+    return all(not a or not b or set(a) & set(b) for a, b in zip(here, there, strict=True))
 
 
 def _ops(document: Document) -> list[tuple[str, Shapes]]:
