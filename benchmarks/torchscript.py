@@ -31,7 +31,7 @@ def main() -> int:
     torch.set_num_threads(1)
     chosen = [entry for entry in entries() if re.search(options.filter, entry.name)]
     if options.list:
-        print("\n".join(f"{entry.name}  ({entry.family})" for entry in chosen))
+        print("\n".join(f"{entry.name:42} {entry.literal}" for entry in chosen))
         return 0
     importlib.import_module("transformers.modeling_utils")  # once here, and not in every child process
     from torchscript_models.examination import examine
@@ -56,7 +56,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--keep", help="keep the TorchScript files in this directory")
     parser.add_argument("--plain", action="store_true", help="only make the files and record the live models")
     parser.add_argument("--trust", action="store_true", help="let torch.jit run the files, as a baseline")
-    parser.add_argument("--list", action="store_true", help="print the names and exit")
+    parser.add_argument("--list", action="store_true", help="print names and inputs, and exit")
     return parser.parse_args()
 
 

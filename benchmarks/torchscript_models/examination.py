@@ -110,7 +110,7 @@ def _checks(
     checks = _compared(found, live, counted)
     if entry.inlined:
         checks["modules"] = (NONE, "")
-    if not stored and entry.inferable:
+    if not stored and entry.literal:
         checks["inferred"] = _inferred(observe, live)
     return checks, seconds
 

@@ -50,10 +50,14 @@ class Entry:
     """Whether torch's own FLOP counter counts every matrix product of the live model."""
 
     @property
-    def inferable(self) -> bool:
-        """Whether the inputs can be inferred at all: tensors by position."""
+    def literal(self) -> str:
+        """The inputs as `--inputs` takes them; empty if they are not just tensors by position."""
         _, inputs = self.build()
-        return isinstance(inputs, tuple) and all(isinstance(each, torch.Tensor) for each in inputs)
+        if not isinstance(inputs, tuple) or not all(isinstance(each, torch.Tensor) for each in inputs):
+            return ""
+        return ",".join(
+            f"{'x'.join(map(str, each.shape))}:{str(each.dtype).removeprefix('torch.')}" for each in inputs
+        )
 
 
 FORMS = {"scripted": scripted, "traced": traced}
