@@ -13,7 +13,6 @@ from assay import units
 from assay.analysis.devices import Device
 from assay.analysis.parameters import elements, tensor_storages
 from assay.analysis.roofline import COMPUTE, MEMORY, Roofline, roofline_of
-from assay.document.roles import PARAMETER
 from assay.document.assessments import (
     CHECK,
     KEEP,
@@ -28,6 +27,7 @@ from assay.document.assessments import (
 from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.document.provenance import Counted, Provenance
+from assay.document.roles import PARAMETER
 from assay.document.rows import Op, Tensor
 from assay.document.weights import Rounding
 from assay.findings.catalogue import rules

@@ -28,7 +28,7 @@ from assay.analysis.cost import cost_of
 from assay.document.document import Attempt
 from assay.document.rows import Op
 from assay.errors import InputsError, UsageError
-from assay.messages import error_line, plural
+from assay.messages import error_line, one_line, plural
 from assay.recorder import guard, inventory, substitute
 from assay.recorder.dataless import NeedsDataError
 from assay.recorder.inventory import Members
@@ -46,6 +46,9 @@ INTERPRETED_MODES = ("auto", "meta")
 
 MADE_UP_FLOPS = 10**11
 """In auto mode, no pass with made-up weights follows a pass on shapes that counted more FLOPs before it failed."""
+
+_LONGEST = 800
+"""Most characters of a signature or a list of arguments in a message."""
 
 _LACKS_DATA = (
     NotImplementedError,
@@ -248,7 +251,8 @@ def _check_call(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any])
     except TypeError as error:
         arguments = [_short(value) for value in args] + [f"{name}={_short(value)}" for name, value in kwargs.items()]
         raise InputsError(
-            f"{type(model).__name__}.forward{signature} cannot be called with ({', '.join(arguments)}): {error}"
+            f"{type(model).__name__}.forward{one_line(signature, _LONGEST)} cannot be called with "
+            f"({one_line(', '.join(arguments), _LONGEST)}): {error}"
             f"{_names_hint(signature, args)}"
         ) from error
 
@@ -264,7 +268,8 @@ def _names_hint(signature: inspect.Signature, args: tuple[Any, ...]) -> str:
     ]
     if not shapes or len(required) < 2:
         return ""
-    return f"; give the inputs by name, such as {', '.join(f'{name}={shapes[0]}' for name in required)}"
+    named = ", ".join(f"{name}={shapes[0]}" for name in required)
+    return f"; give the inputs by name, such as {one_line(named, _LONGEST)}"
 
 
 def _short(value: Any) -> str:

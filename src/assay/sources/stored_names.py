@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from assay.document.roles import PARAMETER
 from assay.analysis.stored_tensors import Naming, StoredTarget
+from assay.document.roles import PARAMETER
 from assay.document.rows import Tensor
 from assay.sources.opened import Model
 

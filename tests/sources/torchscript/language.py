@@ -1,7 +1,7 @@
 """Modules that compute with plain values, whose results torch.jit itself shows."""
 
 from enum import Enum
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -151,7 +151,7 @@ class Flow(nn.Module):
 
 
 class Optionals(nn.Module):
-    def forward(self, x: Optional[int] = None, y: Optional[str] = "y"):
+    def forward(self, x: int | None = None, y: str | None = "y"):
         if x is None:
             return 0, y is None
         return x + 1, y is not None
@@ -212,14 +212,14 @@ class Unpacking(nn.Module):
         for number, word in items:
             numbers.append(number)
             words.append(word)
-        for index, (number, word) in enumerate(zip(numbers, words)):
-            numbers[index] = number + len(word)
+        for index, word in enumerate(words):
+            numbers[index] = numbers[index] + len(word)
         return numbers, words
 
 
 class Sizes(nn.Module):
     def forward(self, x: Tensor):
-        b, c, h, w = x.shape
+        b, _, h, _ = x.shape
         y = x.view(b, -1)[..., : h * 2].reshape(b, 2, h)
         z = torch.cat([y, y.unsqueeze(1).squeeze(1)], dim=-1).transpose(0, 1)
         z[0, :, 1] = 3.0

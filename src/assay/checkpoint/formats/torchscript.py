@@ -13,8 +13,10 @@ from assay.checkpoint.pickle.walking import SCRIPTED
 from assay.document.roles import CONSTANT
 from assay.errors import ReadError
 
-MAX_CODE_BYTES = 16 << 20
-"""Limit, in bytes, for all source files together."""
+MAX_CODE_BYTES = 2 << 20
+"""Limit, in bytes, for all source files together: five times those of a traced GPT-2 of 48 layers."""
+MAX_FILE_BYTES = 512 << 10
+"""The same for one source file; its syntax tree takes 230 bytes per character."""
 CONSTANTS = "CONSTANTS"
 """The name by which the source refers to the tensors of constants.pkl."""
 
@@ -56,7 +58,7 @@ def _code(archive: ZipArchive, folder: str) -> tuple[ScriptCode, list[str]]:
             continue
         module = name[len(folder) : -len(".py")].replace("/", ".")
         try:
-            text = archive.read(name, remaining)
+            text = archive.read(name, min(remaining, MAX_FILE_BYTES))
             remaining -= len(text)
             read = code_in(text.decode("utf-8"), module)
             code.functions.extend(read.functions)

@@ -24,6 +24,7 @@ from assay.document.roles import ATTRIBUTE, BUFFER, PARAMETER
 from assay.errors import ReadError
 from assay.messages import one_line
 
+MAX_MODULES = 100_000
 MAX_REPEATED = 300_000
 """Limit for values that are visited more than once; lists of lists of the same list would never end."""
 MAX_NAMES = 400_000
@@ -98,6 +99,8 @@ class _Walk:
                 ancestors.discard(owner)
                 continue
             repeated += again
+            if len(self._contents.modules) > MAX_MODULES:
+                raise ReadError(f"{one_line(self._path)} is rejected: it has more than {MAX_MODULES:,} modules")
             if repeated > MAX_REPEATED or len(self._contents.tensors) > MAX_NAMES:
                 raise ReadError(f"{one_line(self._path)} is rejected: its values refer to each other endlessly")
             name, value = step

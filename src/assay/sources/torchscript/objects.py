@@ -19,6 +19,9 @@ from assay.sources.torchscript.values import Opaque, OwnTensor, ScriptObject, na
 _PACKED = f"{SCRIPTED}.torch.classes.quantized.LinearPackedParamsBase"
 MAX_DEPTH = 150
 """Levels of nested modules and objects."""
+MAX_VALUES = 200_000
+"""Attributes and items of containers; a list that stands in two places counts twice."""
+MAX_MODULES = 20_000
 
 
 class ObjectTree:
@@ -30,6 +33,8 @@ class ObjectTree:
         self._tensors = tensors
         self._built: dict[int, Any] = {}
         self._classes: dict[str, type[ScriptModule]] = {}
+        self._values = 0
+        self._modules = 0
 
     def root(self, value: Any) -> ScriptModule:
         """The outermost module."""
@@ -45,8 +50,11 @@ class ObjectTree:
         return self._program.class_named(name) if name.startswith(f"{SCRIPTED}.") else None
 
     def _value(self, value: Any, depth: int) -> Any:
+        self._values += 1
         if depth > MAX_DEPTH:
             raise ReadError(f"its objects nest more than {MAX_DEPTH} levels deep")
+        if self._values > MAX_VALUES:
+            raise ReadError(f"its objects hold more than {MAX_VALUES:,} values")
         if isinstance(value, TensorParts):
             value = value.parts.get("")
         if isinstance(value, TensorValue):
@@ -94,6 +102,9 @@ class ObjectTree:
         raise ReadError(f"{cls.original_name} has no member of value {value!r}")
 
     def _module(self, cls: ScriptClass, stub: Stub, depth: int) -> ScriptModule:
+        self._modules += 1
+        if self._modules > MAX_MODULES:
+            raise ReadError(f"it has more than {MAX_MODULES:,} modules")
         if cls.name not in self._classes:
             self._classes[cls.name] = module_class(cls, self._interpreter)
         module = self._built[id(stub)] = self._classes[cls.name]()

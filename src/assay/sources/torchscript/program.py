@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.script_code import Unreadable, parse
 from assay.checkpoint.formats.torch_zip import prefix_of
-from assay.checkpoint.formats.torchscript import demangled_name
+from assay.checkpoint.formats.torchscript import MAX_CODE_BYTES, MAX_FILE_BYTES, demangled_name
 from assay.errors import ReadError
 from assay.messages import one_line
 from assay.sources.torchscript.refusal import refuse
-
-MAX_CODE_BYTES = 8 << 20
-"""Limit, in bytes, for the source files that are parsed; a model of 700 traced layers has 2 MiB."""
 
 MODULE, NAMED_TUPLE, ENUM, INTERFACE = "Module", "NamedTuple", "Enum", "ModuleInterface"
 
@@ -99,7 +96,7 @@ class Program:
             return {}
         place = member.removeprefix(self._folder)
         try:
-            data = self._archive.read(member, self._remaining)
+            data = self._archive.read(member, min(self._remaining, MAX_FILE_BYTES))
             self._remaining -= len(data)
             text = _with_letters(data.decode("utf-8"))
             tree = parse(text)

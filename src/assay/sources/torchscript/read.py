@@ -15,6 +15,7 @@ from assay.sources.needs import need
 from assay.sources.opened import Model
 from assay.sources.tensors import TensorSpec, make
 from assay.sources.torchscript.program import Program
+from assay.sources.torchscript.refusal import leaves_exceed
 
 _TRACED = "traced_inputs.pkl"
 
@@ -66,13 +67,14 @@ def _traced_inputs(archive: ZipArchive, method: str, device: str) -> tuple[tuple
     except ReadError:  # a hint: the inputs can also be given
         return None
     values = stored.get(method) if isinstance(stored, dict) else None
-    if not isinstance(values, (list, tuple)):
+    if not isinstance(values, (list, tuple)) or leaves_exceed(values, _MOST_INPUTS):
         return None
     made = [_input(value, device) for value in values]
     return None if any(each is NotImplemented for each in made) else (tuple(made), {})
 
 
 _PLAIN = (bool, int, float, str, type(None))
+_MOST_INPUTS = 1000
 _MOST_KNOWN = 1 << 16
 """Integers of larger inputs have no values."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NoReturn
 
 from assay.errors import ReadError
@@ -14,6 +14,8 @@ MAX_CALLS = 60
 """Depth of nested calls."""
 MAX_ITEMS = 50_000
 """Items of a list, characters of a string, and leaves of nested containers."""
+MAX_TENSORS = 200_000
+"""Tensors that all ops of a pass may return."""
 MAX_OUTPUTS = 10_000
 """Tensors that one op may return."""
 MAX_KNOWN_BYTES = 48 << 20
@@ -56,18 +58,34 @@ def checked_text(text: str) -> str:
 
 
 def leaves(value: Any, forbidden: Iterable[Any] = (), limit: int = MAX_ITEMS) -> int:
-    """The number of leaves of nested containers; refuses too many, and one that contains a `forbidden` object."""
+    """The number of items in nested containers; refuses too many, and one that contains a `forbidden` object."""
     banned = {id(each) for each in forbidden}
-    pending, count = [value], 0
-    while pending:
-        item = pending.pop()
+    count = 0
+    for item in _items(value):
         count += 1
         if id(item) in banned:
             refuse("a container contains itself")
-        if count + len(pending) > limit:
+        if count > limit:
             refuse(f"nested containers exceed {limit:,} items")
-        if isinstance(item, (list, tuple)):
-            pending.extend(item)
-        elif isinstance(item, dict):
-            pending.extend(item.values())
     return count
+
+
+def leaves_exceed(value: Any, limit: int) -> bool:
+    """Whether nested containers have more than `limit` items; one that contains itself has."""
+    return any(count >= limit for count, _ in enumerate(_items(value)))
+
+
+def _items(value: Any) -> Iterator[Any]:
+    """The containers and other values in a nested container, that itself first."""
+    pending = [iter((value,))]
+    while pending:
+        item = next(pending[-1], _END)
+        if item is _END:
+            pending.pop()
+            continue
+        yield item
+        if isinstance(item, (list, tuple, dict)):
+            pending.append(iter(item.values() if isinstance(item, dict) else item))
+
+
+_END = object()

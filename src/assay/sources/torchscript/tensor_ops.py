@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
 from assay.sources.torchscript.allowed import ALLOWED
-from assay.sources.torchscript.refusal import MAX_KNOWN_BYTES, MAX_OPS, MAX_OUTPUTS, refuse
+from assay.sources.torchscript.refusal import MAX_KNOWN_BYTES, MAX_OPS, MAX_OUTPUTS, MAX_TENSORS, refuse
 
 META, CPU = torch.device("meta"), torch.device("cpu")
 END = (1 << 63) - 1
@@ -63,10 +63,12 @@ class TensorOps:
         self._known: list[tuple[weakref.ref[Any], int]] = []
         self._known_bytes = 0
         self._ops = 0
+        self._tensors = 0
 
     def begin(self) -> None:
         """Begin a pass."""
-        self._sizes, self._known, self._known_bytes, self._ops = {}, [], 0, 0
+        self._sizes, self._known = {}, []
+        self._known_bytes = self._ops = self._tensors = 0
 
     def size_tensor(self, number: Any) -> torch.Tensor:
         """A scalar tensor of a number that a trace computes with."""
@@ -128,8 +130,11 @@ class TensorOps:
         return without if elements > LARGEST_KNOWN else (args, kwargs)
 
     def _noted(self, result: Any) -> Any:
-        """`result`, after counting the memory of known values in it."""
+        """`result`, after counting the tensors and the memory of known values in it."""
         for tensor in _tensors(result):
+            self._tensors += 1
+            if self._tensors > MAX_TENSORS:
+                refuse(f"a pass with more than {MAX_TENSORS:,} tensors")
             if tensor.is_meta or tensor.numel() < 1024:
                 continue
             size = tensor.untyped_storage().nbytes()

@@ -10,7 +10,7 @@ from torch import nn
 from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.torch_zip import is_swapped, prefix_of
 from assay.checkpoint.pickle.represented import dtype_name
-from assay.checkpoint.pickle.values import RawStorage, TensorValue
+from assay.checkpoint.pickle.values import MAX_DIMENSIONS, RawStorage, TensorValue
 from assay.errors import ReadError
 from assay.sources.torchscript import quantized
 from assay.sources.torchscript.values import Opaque
@@ -67,11 +67,13 @@ class FileTensors:
         if not isinstance(dtype, torch.dtype) or dtype.itemsize == 0:
             return Opaque(f"a tensor of type {name or storage.dtype}")
         try:
+            if len(value.shape) > MAX_DIMENSIONS:
+                raise ValueError("too many dimensions")
             if dtype in QUANTIZED:
                 return quantized.empty(tuple(value.shape), dtype)
             return self._view(storage, dtype, value, known=self._is_known(storage, dtype))
         except (RuntimeError, TypeError, ValueError, OverflowError) as error:
-            raise ReadError(f"a tensor of shape {value.shape} does not fit its storage") from error
+            raise ReadError("a tensor does not fit its storage, or has too many dimensions") from error
 
     def _is_known(self, storage: RawStorage, dtype: torch.dtype) -> bool:
         floating = dtype.is_floating_point or dtype.is_complex
