@@ -40,9 +40,7 @@ def examine(entry: Entry, *, folder: Path, plain: bool, trust: bool) -> dict[str
     counted = torch_flops(entry) if entry.counted else None
     if plain:
         return _row(entry, {"counter": comparison.counter(live[0], counted)}, reference=live[0].run.mode)
-    checks, seconds = _checks(
-        entry, partial(read, path, trust=trust), holds_inputs(path) and not trust, live, counted
-    )
+    checks, seconds = _checks(entry, path, trust, live, counted)
     return _row(entry, checks, reference=live[0].run.mode, cpu_s=seconds)
 
 
@@ -100,14 +98,25 @@ def torch_flops(entry: Entry) -> int:
     return counter.get_total_flops()
 
 
+def _own_memory(path: Path, found: Document, inputs: Given | None) -> Verdict:
+    """The verdict on the peak, compared with torch.jit running the file."""
+    own = read(path, inputs, trust=True)
+    return (NONE, own) if isinstance(own, str) or own.run.failure else comparison.memory(found, own)
+
+
 def _checks(
-    entry: Entry, observe: Observe, stored: bool, live: list[Document], counted: int | None
+    entry: Entry, path: Path, trust: bool, live: list[Document], counted: int | None
 ) -> tuple[dict[str, Verdict], float | None]:
+    observe = partial(read, path, trust=trust)
+    stored = holds_inputs(path) and not trust
     inputs = None if stored else given(fresh(entry.build)[1])
     began = time.process_time()
     found = observe(inputs)
     seconds = time.process_time() - began
     checks = _compared(found, live, counted)
+    if checks["ran"][0] == YES and not trust:
+        fits = checks["memory"][0] == YES
+        checks["peak"] = checks["memory"] if fits else _own_memory(path, found, inputs)
     if entry.inlined:
         checks["modules"] = (NONE, "")
     if not stored and entry.literal:

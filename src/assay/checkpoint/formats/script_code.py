@@ -34,6 +34,24 @@ class Unreadable(Exception):
     """The source is not TorchScript."""
 
 
+_ESCAPE = r"\\([/0])([)-7])([)-7])"
+_LETTERS = re.compile(rf"\\\\|(?:{_ESCAPE})+")
+
+
+def source_text(data: bytes) -> str:
+    """The text of a source file; torch writes the bytes of letters beyond ASCII with negative octal digits."""
+    text = data.decode("utf-8")
+    return _LETTERS.sub(_letters, text) if "\\" in text else text
+
+
+def _letters(match: re.Match[str]) -> str:
+    digits = [[ord(digit) - ord("0") for digit in found] for found in re.findall(_ESCAPE, match[0])]
+    if not any(min(each) < 0 for each in digits):
+        return match[0]
+    data = bytes((64 * high + 8 * middle + low) & 0xFF for high, middle, low in digits)
+    return data.decode("utf-8", "replace")
+
+
 def parse(text: str) -> ast.Module:
     """The syntax tree of a source file."""
     _check_depth(text)

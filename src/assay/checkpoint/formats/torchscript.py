@@ -6,7 +6,7 @@ import re
 
 from assay.checkpoint.entries import Checkpoint, ModuleRow
 from assay.checkpoint.formats.archive import ZipArchive
-from assay.checkpoint.formats.script_code import ScriptCode, Unreadable, code_in
+from assay.checkpoint.formats.script_code import ScriptCode, Unreadable, code_in, source_text
 from assay.checkpoint.formats.torch_zip import describe, prefix_of
 from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.walking import SCRIPTED
@@ -58,9 +58,9 @@ def _code(archive: ZipArchive, folder: str) -> tuple[ScriptCode, list[str]]:
             continue
         module = name[len(folder) : -len(".py")].replace("/", ".")
         try:
-            text = archive.read(name, min(remaining, MAX_FILE_BYTES))
-            remaining -= len(text)
-            read = code_in(text.decode("utf-8"), module)
+            data = archive.read(name, min(remaining, MAX_FILE_BYTES))
+            remaining -= len(data)
+            read = code_in(source_text(data), module)
             code.functions.extend(read.functions)
             code.declared.update(read.declared)
         except (ReadError, UnicodeError, Unreadable):

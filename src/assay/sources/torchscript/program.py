@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any, NamedTuple
 
 from assay.checkpoint.formats.archive import ZipArchive
-from assay.checkpoint.formats.script_code import Unreadable, parse
+from assay.checkpoint.formats.script_code import Unreadable, parse, source_text
 from assay.checkpoint.formats.torch_zip import prefix_of
 from assay.checkpoint.formats.torchscript import MAX_CODE_BYTES, MAX_FILE_BYTES, demangled_name
 from assay.errors import ReadError
@@ -98,7 +97,7 @@ class Program:
         try:
             data = self._archive.read(member, min(self._remaining, MAX_FILE_BYTES))
             self._remaining -= len(data)
-            text = _with_letters(data.decode("utf-8"))
+            text = source_text(data)
             tree = parse(text)
         except (UnicodeError, Unreadable) as error:
             raise ReadError(f"the code in {one_line(place)} is not TorchScript, or nests too deep") from error
@@ -110,23 +109,6 @@ class Program:
             elif isinstance(node, ast.FunctionDef):
                 found[node.name] = Function(node.name, node, source)
         return found
-
-
-_ESCAPE = r"\\([/0])([)-7])([)-7])"
-_LETTERS = re.compile(rf"\\\\|(?:{_ESCAPE})+")
-
-
-def _with_letters(text: str) -> str:
-    """The source with the letters beyond ASCII, whose bytes torch writes as octal numbers with negative digits."""
-    return _LETTERS.sub(_letters, text) if "\\" in text else text
-
-
-def _letters(match: re.Match[str]) -> str:
-    digits = [[ord(digit) - ord("0") for digit in found] for found in re.findall(_ESCAPE, match[0])]
-    if not any(min(each) < 0 for each in digits):
-        return match[0]
-    data = bytes((64 * high + 8 * middle + low) & 0xFF for high, middle, low in digits)
-    return data.decode("utf-8", "replace")
 
 
 def _class(node: ast.ClassDef, name: str, source: Source) -> ScriptClass:
