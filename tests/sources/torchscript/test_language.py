@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from sources.torchscript.language import CASES
 
 from assay.sources.open import open_source
-from tests.sources.torchscript.language import CASES
 
 
 def plain(value):

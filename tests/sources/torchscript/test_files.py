@@ -1,0 +1,257 @@
+"""TorchScript files without trust: documents equal those of the live model, in every command."""
+
+from __future__ import annotations
+
+import copy
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from recorder.script_models import CASES
+from recorder.test_scripted import (
+    FORMS,
+    OTHER_PATH,
+    calls_of,
+    flops_by_module,
+    in_form,
+    ops_by_module,
+    types_of,
+)
+from torch import nn
+
+import assay
+from assay.analysis.memory import memory_of
+from assay.cli.main import main
+from assay.errors import InputsError, PartialWarning, TrustError, UsageError
+from assay.inspection import LiveInspector
+
+
+def saved(folder: Path, name: str, form: str) -> Path:
+    """The file of a model of `CASES`."""
+    path = folder / f"{name}-{form}.pt"
+    torch.jit.save(in_form(name, form, stored=False), path)
+    return path
+
+
+def tensors_of(document) -> list[tuple]:
+    return [(row.names, row.role, row.type, row.bytes, row.requires_grad) for row in document.tensors]
+
+
+@pytest.mark.parametrize("form", sorted(FORMS))
+@pytest.mark.parametrize("name", sorted({*CASES} - {"branches"}))
+def test_documents_equal_those_of_the_live_model(tmp_path, name, form):
+    case = CASES[name]
+    if form == "traced" and (not case.traceable or name in (*OTHER_PATH, "encoder")):
+        pytest.skip("a trace of it is another model, or calls fused operators instead of modules")
+    live = assay.observe(case.build(), case.args, mode="meta")
+    document = assay.observe(saved(tmp_path, name, form), case.args)
+    assert document.run.failure is None
+    assert document.run.mode == "meta"
+    assert [row.path for row in document.modules] == [row.path for row in live.modules]
+    assert sorted(tensors_of(document)) == sorted(tensors_of(live))
+    assert flops_by_module(document) == flops_by_module(live)
+    assert calls_of(document) == calls_of(live)
+    assert ops_by_module(document) == ops_by_module(live)
+    if form == "scripted":  # a trace drops inputs and outputs that nothing reads
+        assert types_of(document) == types_of(live)
+
+
+def test_fused_layers_of_a_trace_cost_what_their_modules_do(tmp_path):
+    case = CASES["encoder"]
+    live, document = (
+        assay.observe(case.build(), case.args, mode="meta"),
+        assay.observe(saved(tmp_path, "encoder", "traced")),
+    )
+    assert document.cost.forward.matrix_flops == live.cost.forward.matrix_flops
+
+
+def test_a_loop_that_depends_on_data_stops_as_in_the_live_model(tmp_path):
+    path = saved(tmp_path, "branches", "scripted")
+    with pytest.warns(PartialWarning):
+        document = assay.observe(path, CASES["branches"].args)
+    assert "values that exist only with data" in document.run.failure.error
+
+
+@pytest.mark.parametrize("name", ["residual", "perceptron", "encoder"])
+def test_peak_memory_is_that_of_the_live_model(tmp_path, name):
+    case = CASES[name]
+    live, document = (
+        memory_of(each).inference.total.value
+        for each in (
+            assay.observe(case.build(), case.args, mode="meta"),
+            assay.observe(saved(tmp_path, name, "scripted"), case.args),
+        )
+    )
+    assert 0.9 * live <= document <= live
+
+
+def test_classes_and_settings_are_those_of_the_source(tmp_path):
+    live = assay.observe(CASES["residual"].build(), CASES["residual"].args)
+    document = assay.observe(saved(tmp_path, "residual", "scripted"), CASES["residual"].args)
+    assert [row.class_path for row in document.modules] == [row.class_path for row in live.modules]
+    for row, other in zip(document.modules, live.modules, strict=True):
+        assert row.config == other.config, row.path
+
+
+def test_a_trace_carries_its_inputs(tmp_path):
+    path = saved(tmp_path, "residual", "traced")
+    for document in (assay.observe(path), assay.observe(path, trust=True)):
+        assert [each.type.shape for each in document.run.inputs] == [tuple(CASES["residual"].args[0].shape)]
+        assert document.run.inputs_from == "the shapes it was traced with"
+
+
+def test_inputs_of_a_scripted_file_are_inferred(tmp_path):
+    torch.jit.save(
+        torch.jit.script(nn.Sequential(nn.Conv2d(5, 4, 3), nn.Flatten(), nn.Linear(16, 2))), tmp_path / "m.pt"
+    )
+    (given,) = assay.observe(tmp_path / "m.pt").run.inputs
+    assert given.type.shape == (1, 5, 4, 4)
+
+
+class Refuses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Sequential(nn.Linear(4, 4))
+
+    def forward(self, x):
+        x = self.second(self.first(x))
+        return torch.from_file("never", size=4) + x
+
+
+def test_a_refused_operator_leaves_a_partial_document(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    torch.jit.save(torch.jit.script(Refuses()), "m.pt")
+    with pytest.warns(PartialWarning, match="from_file"):
+        document = assay.observe("m.pt", "1x4")
+    assert [document.modules[call.module].path for call in document.calls] == ["", "first", "second", "second.0"]
+    assert flops_by_module(document)["first"] == 2 * 4 * 4 + 4
+    assert "Refuses.forward (line " in document.run.failure.error
+    assert [path.name for path in tmp_path.iterdir()] == ["m.pt"]
+    for command in (["summary", "m.pt", "--inputs", "1x4"], ["analyze", "m.pt", "--inputs", "1x4", "--dir", "out"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, "-q"])
+        assert ended.value.code == 4
+    assert "from_file" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [{"mode": "real"}, {"mode": "fake"}])
+def test_data_needs_trust(tmp_path, arguments):
+    path = saved(tmp_path, "perceptron", "traced")
+    with pytest.raises((TrustError, UsageError), match=r"trust|shapes only"):
+        assay.observe(path, **arguments)
+
+
+def test_time_needs_trust_and_analysis_says_so(tmp_path):
+    path = saved(tmp_path, "perceptron", "traced")
+    for function in (assay.profile, lambda path: assay.check(path, attempt=True)):
+        with pytest.raises(TrustError, match="--trust"):
+            function(path)
+    analysis = assay.analyze(path, depth="inference")
+    assert "--trust" in analysis.missing["time"]
+    assert analysis.memory.inference is not None
+    assert analysis.document.weights.by_role["parameter"].count == 8 * 16 + 16 + 16 * 4 + 4
+
+
+def test_wrong_inputs_are_an_error(tmp_path):
+    path = saved(tmp_path, "perceptron", "traced")
+    with pytest.raises(InputsError, match="Sequential"):
+        assay.observe(path, (torch.zeros(1, 8), torch.zeros(1)))
+    with pytest.warns(PartialWarning, match="0"):
+        assert assay.observe(path, "1x7").run.failure.module == "0"
+
+
+COMMANDS = ["summary", "cost", "memory", "modules", "ops"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_show_what_they_show_of_the_live_model(tmp_path, capsys, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    path = saved(tmp_path, "residual", "traced")
+    main_quietly([command, str(path), "--format", "json"])
+    shown = json.loads(capsys.readouterr().out)
+    (tmp_path / "live.py").write_text("from recorder.script_models import residual\n")
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2]))
+    size = "x".join(map(str, CASES["residual"].args[0].shape))
+    main_quietly([command, "live.py::residual", "--meta", "--inputs", size, "--format", "json"])
+    assert figures(shown) == figures(json.loads(capsys.readouterr().out))
+
+
+def main_quietly(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "-q"])
+    assert not ended.value.code
+
+
+def figures(value, inside: str = "") -> list[tuple[str, float]]:
+    """All numbers of a result that are FLOPs, bytes or counts, in order."""
+    if isinstance(value, dict):
+        return [pair for key in sorted(value) for pair in figures(value[key], key)]
+    if isinstance(value, list):
+        return [pair for item in value for pair in figures(item, inside)]
+    counted = any(word in inside for word in ("flops", "macs", "bytes", "count", "calls"))
+    return [(inside, value)] if counted and isinstance(value, (int, float)) else []
+
+
+def test_extract_and_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = saved(tmp_path, "residual", "traced")
+    main_quietly(["extract", str(path), "--dir", "out"])
+    modules = json.loads((tmp_path / "out" / "unique_modules.json").read_text())
+    assert "Conv2d" in json.dumps(modules)
+    main_quietly(["report", str(path), "-o", "page.html"])
+    main_quietly(["report", str(path), "--format", "md"])
+    assert "14.1 k parameters · 1.23 M MACs" in capsys.readouterr().out
+
+
+def test_the_source_of_a_module_is_the_files(tmp_path):
+    module = assay.open(saved(tmp_path, "residual", "scripted")).module
+    source = LiveInspector(module).source("2")
+    assert source.class_name == "Residual"
+    assert source.text.startswith("class Residual(Module):")
+    assert source.forward_text.lstrip().startswith("def forward(self: __torch__")
+    assert {each.name for each in LiveInspector(module).attributes("2.conv1")} >= {"weight", "stride", "groups"}
+
+
+def test_the_file_and_the_module_stay_as_they_are(tmp_path):
+    path = saved(tmp_path, "state", "scripted")
+    before = path.read_bytes()
+    opened = assay.open(path)
+    again = copy.deepcopy(opened.module)
+    first = assay.observe(opened, CASES["state"].args)
+    assert flops_by_module(assay.observe(opened, CASES["state"].args)) == flops_by_module(first)
+    assert [name for name, _ in again.named_buffers()] == [name for name, _ in opened.module.named_buffers()]
+    assert path.read_bytes() == before
+
+
+def test_torch_jit_is_never_called(tmp_path, monkeypatch):
+    path = saved(tmp_path, "residual", "traced")
+
+    def forbidden(*_, **__):
+        raise AssertionError("torch.jit was called")
+
+    for name in ("load", "script", "trace"):
+        monkeypatch.setattr(torch.jit, name, forbidden)
+    for name in ("import_ir_module", "import_ir_module_from_buffer"):
+        monkeypatch.setattr(torch._C, name, forbidden)
+    assert assay.observe(path).run.failure is None
+    assay.analyze(path)
+
+
+def test_letters_beyond_ascii_are_read(tmp_path):
+    model = nn.Sequential()
+    model.add_module("größe", nn.Linear(4, 2))
+    torch.jit.save(torch.jit.script(model), tmp_path / "m.pt")
+    document = assay.observe(tmp_path / "m.pt", "1x4")
+    assert flops_by_module(document)["größe"] == 2 * 4 * 2 + 2
+
+
+def test_old_archives_without_traced_inputs_or_constants_open(tmp_path):
+    path, older = saved(tmp_path, "perceptron", "traced"), tmp_path / "older.pt"
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(older, "w") as copied:
+        for each in archive.infolist():
+            if "traced_inputs" not in each.filename:
+                copied.writestr(each.filename, archive.read(each))
+    assert assay.observe(older).run.inputs_kind == "inferred"
