@@ -16,7 +16,7 @@ from torch import nn
 import assay
 from assay.api.profile import predict
 from assay.document.machine import MonitorRecording, Series
-from assay.errors import ReadError, UsageError
+from assay.errors import PartialWarning, ReadError, UsageError
 from assay.findings.analyzed import Analysis
 from assay.recorder import cuda_memory
 from assay.views.layout import Style
@@ -141,7 +141,6 @@ def test_timing_records_the_pass_once_and_leaves_energy_unknown():
 @pytest.mark.parametrize(
     ("name", "modules", "reason"),
     [
-        ("scripted.pt", 4, "allow it with --trust"),
         ("pickled.pt", 4, "allow it with --trust"),
         ("state.pt", 0, "contains weights without code"),
         ("net.safetensors", 0, "contains weights without code"),
@@ -162,8 +161,18 @@ def test_untrusted_code_in_a_file_is_not_run(saved, name, modules, reason, depth
     assert "COMPUTATION" not in text
 
 
-def test_torchscript_lists_the_ops_in_its_code(saved):
-    found = assay.analyze(saved / "scripted.pt")
+def test_torchscript_is_analysed_without_running_it(saved):
+    found, live = assay.analyze(saved / "scripted.pt", X), assay.analyze(Net(), X)
+    assert found.document.cost.forward.flops == live.document.cost.forward.flops
+    assert found.missing == {}
+    assert line(screen(found), "parameters") == f"{PARAMETERS}"
+    (found,) = (assay.analyze(saved / "scripted.pt", X, depth=depth) for depth in ["inference"])
+    assert "allow it with --trust" in found.missing["time"]
+
+
+def test_torchscript_lists_the_ops_in_its_code_if_they_cannot_be_interpreted(saved):
+    with pytest.warns(PartialWarning):
+        found = assay.analyze(saved / "scripted.pt", torch.zeros(1, 5, 8, 8))
     written = {operation for _, operation, _ in found.code}
     assert {"torch.conv2d", "torch.batch_norm", "torch.relu", "torch.mean", "torch.linear"} <= written
     text = screen(found)

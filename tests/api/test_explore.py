@@ -189,13 +189,12 @@ def test_a_checkpoint_opens_as_a_tree_of_tensors_with_layers_folded(tmp_path, fo
     assert sum(found.counts) == values.numel()
 
 
-def test_buffers_of_a_checkpoint_are_not_called_parameters(tmp_path) -> None:
+def test_a_checkpoint_that_states_no_roles_has_tensors(tmp_path) -> None:
     torch.save(nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)).state_dict(), tmp_path / "net.pt")
     subject = explorer_subject(str(tmp_path / "net.pt"))
     kinds = {each.name: each.kind for each in subject.inspector.attributes("1")}
-    buffers = {"running_mean", "running_var", "num_batches_tracked"}
-    assert {name for name, kind in kinds.items() if kind == "buffer"} == buffers
-    assert kinds["weight"] == "parameter"
+    assert set(kinds) == {"weight", "bias", "running_mean", "running_var", "num_batches_tracked"}
+    assert set(kinds.values()) == {"tensor"}
 
 
 def test_an_unreadable_checkpoint_gives_a_one_line_error(tmp_path) -> None:

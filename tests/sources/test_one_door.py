@@ -177,7 +177,8 @@ def test_a_folder_with_weights_opens_with_them(hf):
     weights = assay.analyze(folder).document.weights
     for row in weights.tensors:
         assert row.l2 == pytest.approx(expected[row.names[0]], rel=1e-6)
-    assert assay.check(folder).document.weights.tensors == weights.tensors
+    checked = assay.check(folder).document.weights.tensors  # analyze computes spectral norms, too
+    assert checked == [msgspec.structs.replace(row, spectral=None) for row in weights.tensors]
     ids = torch.arange(8).reshape(1, 8)
     loaded = open_source(str(folder)).with_weights
     assert not loaded.model.on_meta

@@ -16,7 +16,7 @@ import torch
 from assay.messages import one_line
 from assay.sources.torchscript import operators, prim, scalars
 from assay.sources.torchscript.lifetimes import Expiry
-from assay.sources.torchscript.program import ENUM, NAMED_TUPLE, Function, Program, ScriptClass
+from assay.sources.torchscript.program import ENUM, NAMED_TUPLE, Function, ScriptClass, ScriptProgram
 from assay.sources.torchscript.refusal import MAX_CALLS, MAX_STEPS, Failed, Refusal, checked_integer, leaves
 from assay.sources.torchscript.tensor_ops import TensorOps
 from assay.sources.torchscript.values import Closure, EnumMember, Opaque, ScriptObject, named_tuple
@@ -44,7 +44,7 @@ _FAILURES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError
 class Interpreter:
     """Runs the functions of one program."""
 
-    def __init__(self, program: Program, constants: Mapping[str, Any]) -> None:
+    def __init__(self, program: ScriptProgram, constants: Mapping[str, Any]) -> None:
         self.program = program
         self.tensors = TensorOps()
         self._constants = constants
@@ -180,7 +180,7 @@ class Interpreter:
         elif isinstance(target, ast.Attribute):
             self._set_attribute(self.evaluate(target.value, scope), target.attr, value)
         else:
-            self.stop("an assignment to something that is no name")
+            self.stop("an assignment to something that is not a name")
 
     def _items(self, value: Any) -> list[Any]:
         if isinstance(value, torch.Tensor):
@@ -222,7 +222,7 @@ class Interpreter:
     def _truth(self, node: ast.expr, scope: Scope) -> bool:
         value = self.evaluate(node, scope)
         if not isinstance(value, (bool, int, float, torch.Tensor)):
-            self.stop("a condition that is no number")
+            self.stop("a condition that is not a number")
         return bool(prim.BARE["bool"](self.tensors, value))
 
     def _with(self, node: ast.With, scope: Scope) -> Any:
@@ -402,7 +402,7 @@ class Interpreter:
             return self._fork(*self._arguments(node, scope)[0])
         function = prim.BARE.get(name)
         if function is None:
-            self.stop(f"a call of {one_line(name)}, which is no function of TorchScript")
+            self.stop(f"a call of {one_line(name)}, which is not a function of TorchScript")
         args, kwargs = self._arguments(node, scope)
         return self._plain(lambda: function(self.tensors, *args, **kwargs), name)
 
@@ -437,13 +437,13 @@ class Interpreter:
 
 
 METHOD = "script method"
-"""The keyword argument by which a module is told which of its methods to run; no parameter can have this name."""
+"""The keyword argument with the method that a module is to run; no parameter can have this name."""
 MISSING = object()
 """What a module returns for an attribute that it does not have."""
 
 
 def _global_path(node: ast.Attribute, scope: Scope) -> str:
-    """The dotted path of an attribute of something that is no local variable; empty if there is none."""
+    """The dotted path of an attribute of something other than a local variable; empty if there is none."""
     names = [node.attr]
     value: ast.expr = node.value
     while isinstance(value, ast.Attribute):

@@ -11,7 +11,7 @@ from torch import nn
 from assay.errors import ReadError
 from assay.sources.torchscript.interpreter import METHOD, MISSING, Interpreter
 from assay.sources.torchscript.program import Function, ScriptClass
-from assay.sources.torchscript.values import OwnTensor
+from assay.sources.torchscript.values import ModuleTensor
 
 
 class ScriptModule(nn.Module):  # type: ignore[misc]  # torch is not read by the type checker
@@ -43,8 +43,8 @@ class ScriptModule(nn.Module):  # type: ignore[misc]  # torch is not read by the
 
     def _resolved(self, value: Any) -> Any:
         """The value of an attribute, with the module's own tensors in a list of them."""
-        if isinstance(value, list) and any(isinstance(item, OwnTensor) for item in value):
-            return [self.attribute(item.name) if isinstance(item, OwnTensor) else item for item in value]
+        if isinstance(value, list) and any(isinstance(item, ModuleTensor) for item in value):
+            return [self.attribute(item.name) if isinstance(item, ModuleTensor) else item for item in value]
         return value
 
     def set_attribute(self, name: str, value: Any) -> None:

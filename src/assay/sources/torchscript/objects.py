@@ -11,10 +11,10 @@ from assay.errors import ReadError
 from assay.sources.torchscript import quantized
 from assay.sources.torchscript.interpreter import Interpreter
 from assay.sources.torchscript.modules import ScriptModule, callable_class, module_class
-from assay.sources.torchscript.program import ENUM, MODULE, NAMED_TUPLE, Program, ScriptClass
+from assay.sources.torchscript.program import ENUM, MODULE, NAMED_TUPLE, ScriptClass, ScriptProgram
 from assay.sources.torchscript.refusal import Refusal
 from assay.sources.torchscript.tensors import FileTensors
-from assay.sources.torchscript.values import Opaque, OwnTensor, ScriptObject, named_tuple
+from assay.sources.torchscript.values import ModuleTensor, Opaque, ScriptObject, named_tuple
 
 _PACKED = f"{SCRIPTED}.torch.classes.quantized.LinearPackedParamsBase"
 MAX_DEPTH = 150
@@ -27,7 +27,7 @@ MAX_MODULES = 20_000
 class ObjectTree:
     """Builds the modules and objects of a pickle; an object that stands in several places is built once."""
 
-    def __init__(self, program: Program, interpreter: Interpreter, tensors: FileTensors) -> None:
+    def __init__(self, program: ScriptProgram, interpreter: Interpreter, tensors: FileTensors) -> None:
         self._program = program
         self._interpreter = interpreter
         self._tensors = tensors
@@ -152,6 +152,8 @@ class ObjectTree:
             module._modules[name] = value
         elif isinstance(value, list):
             own = {id(tensor): each for each, tensor in module._parameters.items()}
-            module.script_attributes[name] = [OwnTensor(own[id(item)]) if id(item) in own else item for item in value]
+            module.script_attributes[name] = [
+                ModuleTensor(own[id(item)]) if id(item) in own else item for item in value
+            ]
         else:
             module.script_attributes[name] = value

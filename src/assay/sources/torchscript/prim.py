@@ -97,7 +97,7 @@ def _shape(ops: TensorOps, tensor: Any) -> list[int]:
 
 
 def _kind(ops: TensorOps, value: Any) -> Any:
-    return value.type if isinstance(value, torch.device) else refuse("the type of a value that is no device")
+    return value.type if isinstance(value, torch.device) else refuse("the type of a value that is not a device")
 
 
 def _of_numbers(name: str) -> Callable[..., Any]:

@@ -65,7 +65,7 @@ class ScriptClass(NamedTuple):
         return demangled_name(self.name)
 
 
-class Program:
+class ScriptProgram:
     """All code of an archive."""
 
     def __init__(self, archive: ZipArchive) -> None:
@@ -144,7 +144,7 @@ def _assigned(
     values: dict[str, ast.expr],
     lists: dict[str, frozenset[str]],
 ) -> None:
-    """Note an assignment in a class body: a list of names, a field whose name is no identifier, or a constant."""
+    """Note an assignment in a class body: a list of names, a field whose name is not an identifier, or a constant."""
     if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
         fields.append(str(target.slice.value))
     elif isinstance(target, ast.Name) and target.id.startswith("__") and isinstance(value, ast.List):

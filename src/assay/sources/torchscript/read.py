@@ -14,7 +14,7 @@ from assay.messages import one_line
 from assay.sources.needs import need
 from assay.sources.opened import Model
 from assay.sources.tensors import TensorSpec, make
-from assay.sources.torchscript.program import Program
+from assay.sources.torchscript.program import ScriptProgram
 from assay.sources.torchscript.refusal import leaves_exceed
 
 _TRACED = "traced_inputs.pkl"
@@ -29,7 +29,7 @@ def read(archive: ZipArchive) -> Model:
     from assay.sources.torchscript.tensors import FileTensors
 
     try:
-        program = Program(archive)
+        program = ScriptProgram(archive)
         interpreter = Interpreter(program, _constants(archive))
         tree = ObjectTree(program, interpreter, FileTensors(archive, "data/"))
         module = tree.root(unpickle(archive).value)

@@ -7,14 +7,14 @@ from typing import Any, ClassVar, NoReturn
 
 from assay.errors import ReadError
 
-MAX_STEPS = 400_000
+MAX_STEPS = 200_000
 """Statements and calls in a pass; the largest of 120 real files takes 20,000."""
-MAX_OPS = 100_000
+MAX_OPS = 50_000
 MAX_CALLS = 60
 """Depth of nested calls."""
 MAX_ITEMS = 50_000
 """Items of a list, characters of a string, and leaves of nested containers."""
-MAX_TENSORS = 200_000
+MAX_TENSORS = 100_000
 """Tensors that all ops of a pass may return."""
 MAX_OUTPUTS = 10_000
 """Tensors that one op may return."""

@@ -127,7 +127,7 @@ def _set_item(container: Any, key: Any, value: Any) -> Any:
 
 def _check_key(key: Any) -> None:
     if not isinstance(key, (str, int, float, bool, complex)):
-        refuse("a dictionary key that is no number or string")
+        refuse("a dictionary key that is not a number or string")
 
 
 def _pop(container: Any, *args: Any) -> Any:

@@ -219,7 +219,7 @@ def _tensor(ops: TensorOps, data: Any, dtype: Any = None, device: Any = None, re
     if any(isinstance(item, torch.Tensor) for item in items):
         data = _plain(ops, data)
     if not all(isinstance(item, (int, float, bool, complex, torch.Tensor)) for item in items):
-        refuse("torch.tensor of something that is no number")
+        refuse("torch.tensor of something that is not a number")
     return ops._noted(torch.tensor(data, dtype=dtype_of(dtype), device="cpu"))
 
 

@@ -14,7 +14,7 @@ from assay.sources.torchscript.refusal import refuse
 
 @dataclass(eq=False)
 class ScriptObject:
-    """An instance of a class of the archive that is no module."""
+    """An instance of a class of the archive that is not a module."""
 
     cls: ScriptClass
     fields: dict[str, Any] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class Opaque(NamedTuple):
     what: str
 
 
-class OwnTensor(NamedTuple):
+class ModuleTensor(NamedTuple):
     """A parameter or buffer of the module in whose list it stands, such as `_flat_weights`."""
 
     name: str
