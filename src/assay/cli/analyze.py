@@ -80,8 +80,8 @@ def analyze(
     messages.line.step(OPENING)
     from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
 
-    levels = (STRUCTURE, INFERENCE, PROFILE)
-    depth = PROFILE if profile else INFERENCE if inference else levels[host.profiler_level() or 0]
+    default = (STRUCTURE, INFERENCE, PROFILE)[host.profiler_level() or 0]
+    depth = PROFILE if profile else INFERENCE if inference else default
     _refuse_unused(depth)
     profile_settings = profile_options(backward=backward, **measuring)
     atomic.check_directory(folder)

@@ -54,7 +54,7 @@ def report(
     """
     from assay.api.report.formats import HTML, encoded, format_of
     from assay.api.report.subject import reported, subject_of
-    from assay.cli.observed import exit_code, report_not_run
+    from assay.cli.observed import exit_code, report_not_run, weights_exit_code
 
     to_stdout = str(output) == "-"
     chosen = format_of(format, None if to_stdout else output)
@@ -69,7 +69,7 @@ def report(
     report_not_run(messages, subject.document)
     messages.line.step("writing the report")
     data = encoded(subject, chosen, style=text_style(Output(output=target)))
-    code = exit_code(messages, subject.document)
+    code = exit_code(messages, subject.document) or weights_exit_code(messages, subject.document)
     if target is None:
         click.echo(data, nl=False)
     else:

@@ -176,7 +176,9 @@ def _examined(document: Document) -> str:
     """Which values were examined; empty if none were, or if the pass stopped."""
     if document.failure is not None:
         return ""
-    read = {"weights": document.weights, "outputs": document.activations}
+    lost = document.weights is not None and bool(document.weights.failures)
+    weights = "the weights that could be read" if lost else "weights"
+    read = {weights: document.weights, "outputs": document.activations}
     names = [name for name, values in read.items() if values is not None]
     return " or ".join(names)
 
@@ -187,6 +189,10 @@ def _unknown(document: Document, cost: Cost, rows: Sequence[Achieved], source: s
         place = tree.path_text(document.failure.module)
         return [NotKnown(f"what follows {place}, where the pass stopped", document.failure.error)]
     unknown = [*_not_timed(document, rows, source)]
+    failures = document.weights.failures if document.weights is not None else ()
+    if failures:
+        more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
+        unknown.append(NotKnown("values of some weights", f"{failures[0]}{more}"))
     if document.recorded and document.weights is None and document.activations is None:
         unknown.append(NotKnown("problems in weights and outputs", _ask("check", source) or "not examined"))
     if cost.unknown:

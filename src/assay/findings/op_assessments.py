@@ -107,8 +107,11 @@ class _Ops:
         return result if result.unknown else _with_figures(result, matrices)
 
     def _weight(self, at: int) -> Weight:
-        tensor = self._document.tensors[at]
-        return tensor, next((self._by_name[name] for name in tensor.names if name in self._by_name), None)
+        tensor, fit = self._document.tensors[at], self._document.weights_fit
+        own = next((self._by_name[name] for name in tensor.names if name in self._by_name), None)
+        parts = fit.stored_as.get(tensor.names[0], ()) if own is None and fit is not None else ()
+        known = [self._by_name[name] for name in parts if name in self._by_name]
+        return tensor, _of_parts(tensor, known) if known and len(known) == len(parts) else own
 
     def _named(self, names: Iterable[int | str]) -> tuple[int, ...]:
         """The findings that name any of these modules or tensors, in order."""
@@ -127,7 +130,7 @@ class _Ops:
         return next((f"{tensor.names[0]}: {why}" for tensor, why in missing if why), "")
 
     def _recommendation(self, kind: int, parameters: Sequence[Weight], findings: Sequence[Finding]) -> str:
-        """The worst problem of its module, else what to do about its weights, else any finding about its module."""
+        """The worst problem of its module, else what to do about its weights; without any, a finding of its module."""
         if findings and findings[0].severity in _SEVERE:
             return _see(findings[0])
         largest = sorted(parameters, key=lambda pair: -pair[0].bytes)
@@ -139,9 +142,9 @@ class _Ops:
         matrices = [(tensor, one) for tensor, one in largest if len(tensor.type.shape) > 1]
         if useful:
             return self._about_weights(kind, useful, len(matrices))
-        if findings:
-            return _see(findings[0])
-        return next((one.recommendation if one is not None else "" for _, one in matrices), _NOTHING)
+        if matrices:
+            return next((one.recommendation for _, one in matrices if one is not None), "")
+        return _see(findings[0]) if findings else _NOTHING
 
     def _about_weights(self, kind: int, useful: Sequence[TensorAssessment], matrices: int) -> str:
         """The recommendation for the largest of the weights, how many of them share it, and what it saves."""
@@ -154,6 +157,23 @@ class _Ops:
             cost = self._document.cost.kinds[kind]
             notes.append(f"memory-bound: parameters are {units.share(cost.read_parameters, cost.bytes)} of its bytes")
         return f"{first.recommendation} ({'; '.join(notes)})" if notes else first.recommendation
+
+
+def _of_parts(tensor: Tensor, parts: Sequence[TensorAssessment]) -> TensorAssessment:
+    """The assessment of a tensor that is stored in parts of one size, such as experts: the worst of them."""
+    sensitivity = most_sensitive([one.quantization_sensitivity for one in parts])
+    unknown = next((one.unknown for one in parts if one.unknown), "")
+    worst = next((one for one in parts if one.quantization_sensitivity == sensitivity), parts[0])
+    potentials = [one.pruning_potential for one in parts if one.pruning_potential is not None]
+    return replace(
+        worst,
+        name=tensor.names[0],
+        pruning_potential=sum(potentials) / len(parts) if len(potentials) == len(parts) else None,
+        int8=_worst([one.int8 for one in parts]),
+        int4=_worst([one.int4 for one in parts]),
+        quantization_sensitivity=sensitivity,
+        unknown=unknown,
+    )
 
 
 def _parameters_by_storage(document: Document) -> dict[int, list[int]]:

@@ -6,6 +6,7 @@ The thresholds are those of the plans in `weight_plans`, so that the rules and t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor
 
 from msgspec.structs import replace
 
@@ -40,6 +41,8 @@ NOT_READ = "the values were not read"
 _LOW, _MEDIUM, _HIGH = SENSITIVITIES
 _ROWS = ("channel", "tensor")
 """A scale per row; a vector is one row."""
+_SCOPES = {"tensor": "per tensor", "channel": "per row", "group128": "in groups of 128"}
+"""Where scales are shared, as text."""
 
 Recommendation = tuple[str, str]
 """An action and its text."""
@@ -75,7 +78,7 @@ def _with_figures(assessment: TensorAssessment, row: TensorStatistics) -> Tensor
     """The assessment with the figures of a tensor whose values are known and finite."""
     return replace(
         assessment,
-        pruning_potential=max(pruned(row).share, zero_share(row)),
+        pruning_potential=max(floor(pruned(row).share * row.count) / row.count, zero_share(row)),
         structured_potential=dead_unit_bytes(row) / row.bytes if row.rows is not None else None,
         compressibility=None if row.entropy_bytes is None else row.entropy_bytes / row.bytes,
         fp8=rounding_of(row, "float8_e4m3fn", "tensor"),
@@ -130,8 +133,15 @@ def _recommendation(row: TensorStatistics, unknown: str) -> Recommendation:
     if row.nan or row.inf:
         return assessments.CHECK, f"Check it: {_invalid(row)}"
     if not is_matrix(row):
-        return assessments.KEEP, "keep: not a weight matrix"
+        return assessments.KEEP, f"keep: {_why_no_matrix(row)}"
     return ("", "") if unknown else _of_matrix(row)
+
+
+def _why_no_matrix(row: TensorStatistics) -> str:
+    if len(row.shape) < 2:
+        return "not a matrix"
+    few = row.count < MIN_ELEMENTS
+    return f"fewer than {MIN_ELEMENTS:,} weights" if few else "its name is not that of a layer's weight"
 
 
 def _of_matrix(row: TensorStatistics) -> Recommendation:
@@ -154,7 +164,7 @@ def _smallest(row: TensorStatistics) -> Recommendation:
     narrow, thin = quantized(row), pruned(row)
     choices: list[tuple[int, Recommendation]] = []
     if narrow.scope:
-        text = f"Quantize to {narrow.format} per {narrow.scope}"
+        text = f"Quantize to {narrow.format} {_SCOPES[narrow.scope]}"
         choices.append((narrow.planned_bytes, (assessments.QUANTIZE, text)))
     if thin.share_zero >= max(MIN_ZERO_SHARE, thin.share):
         text = f"Store it sparse: {units.share(thin.share_zero, 1)} of its weights are zero"

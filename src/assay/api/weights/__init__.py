@@ -184,7 +184,13 @@ def _with_unlisted(
     listing: bool,
 ) -> WeightsReport:
     """The report on a loaded module with the file's tensors that are neither parameters nor buffers."""
-    entries = [entry for entry in tensors.checkpoint.entries if entry.role in UNLISTED and matches(entry)]
+    listed = {name for row in report.tensors for name in row.names}
+    packed = tensors.checkpoint.format == "torchscript"  # such as weights of quantized layers
+    entries = [
+        entry
+        for entry in tensors.checkpoint.entries
+        if matches(entry) and (entry.role in UNLISTED or (packed and listed.isdisjoint(entry.names)))
+    ]
     if not entries:
         return report
     if listing:

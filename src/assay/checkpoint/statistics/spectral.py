@@ -49,11 +49,26 @@ def with_spectrum(
     if not size or (largest is not None and size > largest):
         return row
     tolerance = TOLERANCE if largest is None else LIMITED_TOLERANCE
-    blocks = _blocks(planned, read, KEPT_ELEMENTS // workers)
     try:
-        return replace(row, spectral=spectral(blocks, planned.cols, tolerance))
+        found = [
+            spectral(_blocks(each, read, KEPT_ELEMENTS // workers), each.cols, tolerance)
+            for each in _matrices(planned)
+        ]
+        return replace(row, spectral=max(filter(None, found), key=lambda each: each.norm, default=None))
     except FAILURES as error:
         return replace(row, note=f"spectrum not computed: {error}")
+
+
+def _matrices(planned: ChunkPlan) -> list[ChunkPlan]:
+    """The matrices of a stack, each planned by itself; the tensor as it is planned if it is one matrix."""
+    weight, shape = planned.weight, planned.weight.shape
+    if len(shape) != 3 or planned.rows == shape[0] or weight.strides is not None:
+        return [planned]
+    size = shape[1] * shape[2] * planned.dtype.bytes
+    parts = (
+        replace(weight, shape=shape[1:], offset=weight.offset + at * size, length=size) for at in range(shape[0])
+    )
+    return [plan(0, part, CHUNK_BYTES) for part in parts]
 
 
 def largest_within(weights: Iterable[Weight], budget: int) -> tuple[int, int]:
