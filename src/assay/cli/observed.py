@@ -15,7 +15,7 @@ from assay.document import files
 from assay.document.document import INFERRED, Document
 from assay.document.tree import path_text
 from assay.errors import OK, PartialError, ReadError
-from assay.messages import one_line, plural
+from assay.messages import ALLOW_CODE, one_line, plural
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 from assay.views.text.totals import mode_text
@@ -57,8 +57,14 @@ def exit_code(messages: Messages, document: Document) -> int:
         return OK
     module = f"{path_text(failure.module)} ({failure.module_class})"
     op = f" at {failure.op}" if failure.op else ""
-    messages.warn(f"incomplete: the {document.stopped_pass} stopped in module {module}{op}: {failure.error}")
+    remedy = f"; to run the file itself, {ALLOW_CODE}" if _is_interpreted(document) else ""
+    messages.warn(f"incomplete: the {document.stopped_pass} stopped in module {module}{op}: {failure.error}{remedy}")
     return PartialError.exit_code
+
+
+def _is_interpreted(document: Document) -> bool:
+    """Whether its pass is that of a TorchScript file whose code was interpreted on shapes."""
+    return document.origin.kind == "scripted" and document.run.mode == "meta"
 
 
 def weights_exit_code(messages: Messages, document: Document) -> int:
@@ -121,5 +127,10 @@ def report_run(messages: Messages, document: Document, *, fresh: bool) -> None:
     _report_memory_limit(messages, document)
     for each in run.empty_inputs:
         messages.warn(f"input {each.name} is empty ({units.shape(each.type.shape)}): most ops compute nothing")
+    if fresh and run.assumptions and _is_interpreted(document):
+        count = plural(len(run.assumptions), "assumption")
+        messages.note(
+            f"{count} about values that exist only with data: branches, loops and figures may differ (-v lists them)"
+        )
     for assumption in run.assumptions:
         messages.detail(f"assumed: {assumption}")

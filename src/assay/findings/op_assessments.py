@@ -130,7 +130,7 @@ class _Ops:
         return next((f"{tensor.names[0]}: {why}" for tensor, why in missing if why), "")
 
     def _recommendation(self, kind: int, parameters: Sequence[Weight], findings: Sequence[Finding]) -> str:
-        """The worst problem of its module, else what to do about its weights; without any, a finding of its module."""
+        """The worst problem of its module, else what to do about its weights, else a finding of its module."""
         if findings and findings[0].severity in _SEVERE:
             return _see(findings[0])
         largest = sorted(parameters, key=lambda pair: -pair[0].bytes)

@@ -9,9 +9,10 @@ from assay import units
 from assay.document.document import Failure
 from assay.document.rows import Call, Module, TensorType
 from assay.document.tree import path_text
-from assay.messages import error_line
+from assay.messages import error_line, one_line
 from assay.recorder.calls import CallLog
 from assay.recorder.dispatch import FailedOp
+from assay.sources.torchscript.refusal import Refusal
 
 _LONGEST = 500
 """Longest error message in a document, in characters."""
@@ -30,10 +31,10 @@ def failure(error: BaseException, calls: CallLog, failed_op: FailedOp | None) ->
     if failed_op is not None and module is not None and module.scripted and failed_op.call == index:
         error = failed_op.error  # TorchScript catches no error, and replaces its message by a traceback
     op = failed_op.target if failed_op is not None and _caused(error, failed_op.error) else None
-    text = error_line(error, _LONGEST)
+    text = one_line(error, _LONGEST) if isinstance(error, Refusal) else error_line(error, _LONGEST)
     if module is None:
         return Failure(text, "(root)", "", op)
-    mismatch = _mismatch(module, calls.rows()[index])
+    mismatch = "" if isinstance(error, Refusal) else _mismatch(module, calls.rows()[index])
     return Failure(f"{text} [{mismatch}]" if mismatch else text, path_text(module.path), module.class_name, op)
 
 

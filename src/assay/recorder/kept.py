@@ -7,6 +7,7 @@ Methods are called on the base class (`dict.clear(value)`), so that no code of a
 from __future__ import annotations
 
 import array
+import contextlib
 import functools
 import gc
 import io
@@ -182,8 +183,12 @@ def _read_script(module: torch.jit.ScriptModule) -> Content:
     """The attributes of a scripted module, except parameters and submodules."""
     script_type: Any = getattr(module, "_concrete_type", None)
     attributes = {} if script_type is None else script_type.get_attributes()
-    names = tuple(name for name, (_, is_parameter) in attributes.items() if not is_parameter)
-    return names, tuple(module._c.getattr(name) for name in names)
+    content: dict[str, Any] = {}
+    for name, (_, is_parameter) in attributes.items():
+        if not is_parameter:
+            with contextlib.suppress(RuntimeError):  # a member of an enum of the file has no form in Python
+                content[name] = module._c.getattr(name)
+    return tuple(content), tuple(content.values())
 
 
 def _write_script(module: torch.jit.ScriptModule, content: Content) -> None:

@@ -113,7 +113,7 @@ def _open_scripted(recognised: Recognised, files: Files, trust: bool) -> Opened:
     if trust:
         load = opened.build
         return replace(opened, build=lambda: with_traced_inputs(load(), archive))
-    untrusted = partial(_raise_untrusted, opened.origin.location)
+    untrusted = partial(_raise_interpreted, opened.origin.location)
     return replace(opened, build=partial(read, archive), load=untrusted, interpreted=True)
 
 
@@ -139,6 +139,10 @@ def _untrusted(opened: Opened) -> Model:
     if checkpoint is not None and checkpoint.entries and not checkpoint.modules and not checkpoint.globals:
         raise ReadError(f"{one_line(path)} {stored.WEIGHTS_ONLY}")
     _raise_untrusted(path)
+
+
+def _raise_interpreted(path: str) -> NoReturn:
+    raise TrustError(f"{one_line(path)} was read without running its code, and this needs to run it: {ALLOW_CODE}")
 
 
 def _raise_untrusted(path: str) -> NoReturn:

@@ -51,6 +51,8 @@ LOOPS = {
     "many-ops": ("ten million ops", _repeat(10_000_000, "x = torch.relu(x)")),
 }
 
+_LONG_LIST = "l = torch.add(torch.mul([1], 32767), [2])\n"
+
 GROWTH = {
     "list": (
         "a list that doubles 62 times",
@@ -72,6 +74,29 @@ GROWTH = {
     "tuple-of-tuples": (
         "tuples that hold the previous tuple twice",
         "t0 = (x, x)\n" + "\n".join(f"t{i} = (t{i - 1}, t{i - 1})" for i in range(1, 30)) + "\nreturn x",
+    ),
+    "list-nested": ("a list that holds the previous one", _repeat(HUGE, "l = [l]", "l = [1]\n")),
+    "list-sorted": ("a long list that is sorted over and over", _repeat(HUGE, "l = sorted(l)", _LONG_LIST)),
+    "list-searched": (
+        "a long list that is searched over and over",
+        _repeat(HUGE, "n = torch.index(l, 2)", _LONG_LIST),
+    ),
+    "list-to-tensor": ("a long list that becomes a tensor", _repeat(HUGE, "t = torch.tensor(l)", _LONG_LIST)),
+    "list-concatenated": (
+        "a long list of tensors that is concatenated over and over",
+        _repeat(HUGE, "y = torch.cat(l)", "l = torch.mul([x], 32768)\n"),
+    ),
+    "recurrent": (
+        "a recurrent layer over sixty thousand steps",
+        _repeat(
+            HUGE,
+            "y = torch.gru(torch.zeros([60000, 1, 1]), torch.zeros([1, 1, 1]), w, True, 1, 0., False, False, False)",
+            "w = [torch.zeros([3, 1]), torch.zeros([3, 1]), torch.zeros([3]), torch.zeros([3])]\n",
+        ),
+    ),
+    "known-sorted": (
+        "a million known numbers that are sorted over and over",
+        _repeat(HUGE, "t, i = torch.sort(torch.arange(1000000))"),
     ),
     "dict": (
         "a dict that grows in a long loop",
@@ -166,8 +191,8 @@ SIZES = {
     "combinations": ("all triples of ten thousand", "return torch.combinations(torch.arange(10000), 3)"),
     "sleep": ("a kernel that waits", "torch._cuda_sleep(1000000000000)\nreturn x"),
 }
-REFUSED = ("sleep", "tuple-of-tuples")
-"""Rows that torch.jit does not load: an unknown op, and a type of 2^30 parts."""
+REFUSED = ("sleep", "tuple-of-tuples", "list-nested")
+"""Rows that torch.jit does not load: an unknown op, a type of 2^30 parts, and a variable of two types."""
 
 
 def _deep(inside: str, outside: str, depth: int, start: str = "x") -> str:

@@ -7,42 +7,42 @@ from __future__ import annotations
 
 _NAMES = """
 T __and__ __iand__ __ior__ __ixor__ __lshift__ __or__ __rshift__ __xor__ _addmm_activation _batch_norm_impl_index
-_cdist_forward _conj _embedding_bag _euclidean_dist _index_put_impl_ _log_softmax _nnpack_spatial_convolution
-_pack_padded_sequence _pad_packed_sequence _scaled_dot_product_flash_attention_for_cpu _shape_as_tensor _softmax
-_to_copy _trilinear _unique _unique2 _unsafe_index _unsafe_view _upsample_bicubic2d_aa _upsample_bilinear2d_aa
-_upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d _weight_norm abs abs_ absolute
-absolute_ acos acos_ acosh acosh_ adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d
-adaptive_max_pool2d adaptive_max_pool3d add add_ addbmm addbmm_ addcdiv addcdiv_ addcmul addcmul_ addmm addmm_ addmv
-addmv_ addr addr_ adjoint affine_grid_generator alias all allclose alpha_dropout alpha_dropout_ amax amin aminmax
-angle any arange arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_
-arctanh arctanh_ argmax argmin argsort argwhere as_strided as_strided_ as_strided_scatter asin asin_ asinh asinh_
-atan atan2 atan2_ atan_ atanh atanh_ atleast_1d atleast_2d atleast_3d avg_pool1d avg_pool2d avg_pool3d baddbmm
-baddbmm_ bartlett_window batch_norm bernoulli bernoulli_ bilinear binary_cross_entropy
-binary_cross_entropy_with_logits bincount binomial bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_
-bitwise_not bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_
-blackman_window block_diag bmm broadcast_tensors broadcast_to bucketize cat cauchy cauchy_ cdist ceil ceil_ celu
-celu_ chain_matmul chalf channel_shuffle cholesky cholesky_inverse cholesky_solve chunk clamp clamp_ clamp_max
-clamp_max_ clamp_min clamp_min_ clip_ clone col2im column_stack complex concat concatenate conj conj_physical
-conj_physical_ constant_pad_nd contiguous conv1d conv2d conv3d conv_depthwise3d conv_tbc conv_transpose1d
-conv_transpose2d conv_transpose3d convolution copy_ copysign copysign_ cos cos_ cosh cosh_ cosine_embedding_loss
-cosine_similarity count_nonzero cross cross_entropy_loss ctc_loss cummax cummin cumprod cumprod_ cumsum cumsum_
-cumulative_trapezoid deg2rad deg2rad_ degrees dequantize det detach detach_ diag diag_embed diagflat diagonal
-diagonal_scatter diff digamma digamma_ dist div div_ divide divide_ dot dropout dropout_ dsplit dstack einsum elu
-elu_ embedding embedding_bag embedding_renorm embedding_renorm_ empty empty_like empty_permuted empty_strided eq eq_
-equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expand expand_as expm1 expm1_ exponential_ eye
-feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ fft_fft fft_fft2 fft_fftfreq fft_fftn
-fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft fft_ihfft2 fft_ihfftn
-fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn fill fill_ fill_diagonal_ fix fix_ flatten
-flip fliplr flipud float_power float_power_ floor floor_ floor_divide floor_divide_ fmax fmin fmod fmod_ frac frac_
-fractional_max_pool2d fractional_max_pool3d frobenius_norm full full_like gather gcd gcd_ ge ge_ gelu gelu_
-geometric_ geqrf ger glu glu_jvp greater greater_ greater_equal greater_equal_ grid_sampler grid_sampler_2d
-grid_sampler_3d group_norm gru gru_cell gt gt_ hamming_window hann_window hardshrink hardsigmoid hardsigmoid_
-hardswish hardswish_ hardtanh hardtanh_ heaviside heaviside_ hinge_embedding_loss histc hsplit hstack huber_loss
-hypot hypot_ i0 i0_ igamma igamma_ igammac igammac_ im2col imag index index_add index_add_ index_copy index_copy_
-index_fill index_fill_ index_put index_put_ index_reduce index_reduce_ index_select inner instance_norm inverse
-is_conj is_neg is_non_overlapping_and_dense is_nonzero is_same_size is_strides_like_format isclose isfinite isin
-isinf isnan isneginf isposinf isreal istft kaiser_window kl_div kron kthvalue l1_loss layer_norm lcm lcm_ ldexp le
-le_ leaky_relu leaky_relu_ lerp lerp_ less less_ less_equal less_equal_ lgamma lgamma_ linalg__powsum
+_cdist_forward _conj _embedding_bag _euclidean_dist _grouped_mm _index_put_impl_ _log_softmax
+_nnpack_spatial_convolution _pack_padded_sequence _pad_packed_sequence _scaled_dot_product_flash_attention_for_cpu
+_shape_as_tensor _softmax _to_copy _trilinear _unique _unique2 _unsafe_index _unsafe_view _upsample_bicubic2d_aa
+_upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d _weight_norm
+abs abs_ absolute absolute_ acos acos_ acosh acosh_ adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
+adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d add add_ addbmm addbmm_ addcdiv addcdiv_ addcmul
+addcmul_ addmm addmm_ addmv addmv_ addr addr_ adjoint affine_grid_generator alias all allclose alpha_dropout
+alpha_dropout_ amax amin aminmax angle any arange arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_
+arctan arctan2 arctan2_ arctan_ arctanh arctanh_ argmax argmin argsort argwhere as_strided as_strided_
+as_strided_scatter asin asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ atleast_1d atleast_2d atleast_3d
+avg_pool1d avg_pool2d avg_pool3d baddbmm baddbmm_ bartlett_window batch_norm bernoulli bernoulli_ bilinear
+binary_cross_entropy binary_cross_entropy_with_logits bincount binomial bitwise_and bitwise_and_ bitwise_left_shift
+bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_
+bitwise_xor bitwise_xor_ blackman_window block_diag bmm broadcast_tensors broadcast_to bucketize cat cauchy cauchy_
+cdist ceil ceil_ celu celu_ chain_matmul chalf channel_shuffle cholesky cholesky_inverse cholesky_solve chunk clamp
+clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip_ clone col2im column_stack complex concat concatenate conj
+conj_physical conj_physical_ constant_pad_nd contiguous conv1d conv2d conv3d conv_depthwise3d conv_tbc
+conv_transpose1d conv_transpose2d conv_transpose3d convolution copy_ copysign copysign_ cos cos_ cosh cosh_
+cosine_embedding_loss cosine_similarity count_nonzero cross cross_entropy_loss ctc_loss cummax cummin cumprod
+cumprod_ cumsum cumsum_ cumulative_trapezoid deg2rad deg2rad_ degrees dequantize det detach detach_ diag diag_embed
+diagflat diagonal diagonal_scatter diff digamma digamma_ dist div div_ divide divide_ dot dropout dropout_ dsplit
+dstack einsum elu elu_ embedding embedding_bag embedding_renorm embedding_renorm_ empty empty_like empty_permuted
+empty_strided eq eq_ equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expand expand_as expm1 expm1_
+exponential_ eye feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ fft_fft fft_fft2
+fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft
+fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn fill fill_
+fill_diagonal_ fix fix_ flatten flip fliplr flipud float_power float_power_ floor floor_ floor_divide floor_divide_
+fmax fmin fmod fmod_ frac frac_ fractional_max_pool2d fractional_max_pool3d frobenius_norm full full_like gather gcd
+gcd_ ge ge_ gelu gelu_ geometric_ geqrf ger glu glu_jvp greater greater_ greater_equal greater_equal_ grid_sampler
+grid_sampler_2d grid_sampler_3d group_norm gru gru_cell gt gt_ hamming_window hann_window hardshrink hardsigmoid
+hardsigmoid_ hardswish hardswish_ hardtanh hardtanh_ heaviside heaviside_ hinge_embedding_loss histc hsplit hstack
+huber_loss hypot hypot_ i0 i0_ igamma igamma_ igammac igammac_ im2col imag index index_add index_add_ index_copy
+index_copy_ index_fill index_fill_ index_put index_put_ index_reduce index_reduce_ index_select inner instance_norm
+inverse is_conj is_neg is_non_overlapping_and_dense is_nonzero is_same_size is_strides_like_format isclose isfinite
+isin isinf isnan isneginf isposinf isreal istft kaiser_window kl_div kron kthvalue l1_loss layer_norm lcm lcm_ ldexp
+le le_ leaky_relu leaky_relu_ lerp lerp_ less less_ less_equal less_equal_ lgamma lgamma_ linalg__powsum
 linalg_cholesky linalg_cholesky_ex linalg_cond linalg_cross linalg_det linalg_diagonal linalg_eig linalg_eigh
 linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_ldl_factor
 linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve

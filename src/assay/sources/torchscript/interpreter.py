@@ -17,7 +17,7 @@ from assay.messages import one_line
 from assay.sources.torchscript import operators, prim, scalars
 from assay.sources.torchscript.lifetimes import Expiry
 from assay.sources.torchscript.program import ENUM, NAMED_TUPLE, Function, ScriptClass, ScriptProgram
-from assay.sources.torchscript.refusal import MAX_CALLS, MAX_STEPS, Failed, Refusal, checked_integer, leaves
+from assay.sources.torchscript.refusal import MAX_CALLS, Budget, Exceeded, Failed, Refusal, checked_integer, leaves
 from assay.sources.torchscript.tensor_ops import TensorOps
 from assay.sources.torchscript.values import Closure, EnumMember, Opaque, ScriptObject, named_tuple
 
@@ -46,10 +46,10 @@ class Interpreter:
 
     def __init__(self, program: ScriptProgram, constants: Mapping[str, Any]) -> None:
         self.program = program
-        self.tensors = TensorOps()
+        self._budget = Budget()
+        self.tensors = TensorOps(self._budget)
         self._constants = constants
         """The tensors that the code refers to as `CONSTANTS.c0`."""
-        self._steps = 0
         self._depth = 0
         self._places: list[tuple[Function, int]] = []
         self._known_functions: set[ast.FunctionDef] = set()
@@ -66,7 +66,7 @@ class Interpreter:
             self.stop(f"the method {method} of {self._class_of(module).original_name}, which is not in the file")
         outermost = self._depth == 0
         if outermost:
-            self._steps = 0
+            self._budget.begin()
             self.tensors.begin()
         return self.call(function, (module, *args), kwargs)
 
@@ -97,7 +97,7 @@ class Interpreter:
 
     def _body(self, function: Function, node: ast.FunctionDef, scope: Scope) -> Any:
         if self._depth >= MAX_CALLS:
-            self.stop(f"more than {MAX_CALLS} nested calls")
+            raise self._located(Exceeded(f"more than {MAX_CALLS} nested calls"))
         if node not in self._known_functions:
             self._known_functions.add(node)
             self._expiry.add(node)
@@ -153,9 +153,10 @@ class Interpreter:
     def _step(self, line: int) -> None:
         if self._places:
             self._places[-1] = (self._places[-1][0], line)
-        self._steps += 1
-        if self._steps > MAX_STEPS:
-            self.stop(f"a pass of more than {MAX_STEPS:,} steps")
+        try:
+            self._budget.spend()
+        except Exceeded as error:
+            raise self._located(error) from None
 
     def _assign(self, node: ast.Assign, scope: Scope) -> Any:
         value = self.evaluate(node.value, scope)
@@ -277,7 +278,7 @@ class Interpreter:
     def _container(self, value: Any) -> Any:
         items = value.values() if isinstance(value, dict) else value
         if any(isinstance(item, (list, tuple, dict)) for item in items):
-            leaves(value)
+            self._budget.spend(leaves(value) // 8)
         return value
 
     def _negative(self, node: ast.UnaryOp, scope: Scope) -> Any:
@@ -404,7 +405,7 @@ class Interpreter:
         if function is None:
             self.stop(f"a call of {one_line(name)}, which is not a function of TorchScript")
         args, kwargs = self._arguments(node, scope)
-        return self._plain(lambda: function(self.tensors, *args, **kwargs), name)
+        return self._plain(lambda: operators.apply_bare(self.tensors, function, args, kwargs), name)
 
     def _fork(self, target: Any, *args: Any) -> Any:
         """The result of a forked function, which runs at once."""

@@ -1,16 +1,17 @@
 """When the local variables of a function are used for the last time.
 
-TorchScript gives every value a name of its own and frees it after its last use, so that memory is that of the file's
-own run only if the interpreter does the same.
+TorchScript frees a value after its last use, so that memory is that of the file's own run only if the interpreter
+does the same.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-UsedLater = Callable[[str], bool]
+_MOST_WORK = 20_000_000
+"""Blocks of a function multiplied by its names; a detector with 1,000 branches and 3,000 names has 3 million."""
 
 
 class Expiry(NamedTuple):
@@ -22,40 +23,61 @@ class Expiry(NamedTuple):
     """The names in expressions whose variables are not used after them."""
 
     def add(self, function: ast.FunctionDef) -> None:
-        """Add the statements of a function."""
-        parameters = {each.arg for each in function.args.args}
-        own = parameters | _bound(function)
-        _of_block(function.body, lambda name: False, own, self)
-        unused = parameters - {node.id for each in function.body for node in _names(each)}
+        """Add the statements of a function; nothing of a contrived one, for which that would take long."""
+        nodes = list(ast.walk(function))
+        blocks = sum(isinstance(node, (ast.If, ast.For, ast.While, ast.With)) for node in nodes)
+        if blocks * len({node.id for node in nodes if isinstance(node, ast.Name)}) > _MOST_WORK:
+            return
+        unused = {each.arg for each in function.args.args} - _of_block(function.body, set(), self)
         first = function.body[0]
         self.after[first] = (*self.after[first], *sorted(unused))
 
 
-def _of_block(statements: list[ast.stmt], used_after: UsedLater, own: Collection[str], found: Expiry) -> None:
-    """Add the statements of a block; only variables in `own` may be deleted in it."""
-    later: set[str] = set()
+def _of_block(statements: list[ast.stmt], live: set[str], found: Expiry) -> set[str]:
+    """Add the statements of a block, after which `live` are used; the variables that are used before they are set.
 
-    def used_later(name: str) -> bool:
-        return name in later or used_after(name)
-
+    `live` becomes the result.
+    """
     for statement in reversed(statements):
         names = {node.id for node in _names(statement)}
-        ending = {name for name in names if name in own and not used_later(name)}
+        ending = names - live
         found.after[statement] = tuple(sorted(ending))
-        if isinstance(statement, (ast.Assign, ast.Expr, ast.Return)) and statement.value is not None:
-            found.last_uses.update(_last_uses(statement.value, ending))
-        _of_inner_blocks(statement, names, used_later, found)
-        later |= names
+        if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)):
+            if statement.value is not None:
+                targets = [node for target in getattr(statement, "targets", []) for node in _names(target)]
+                kept = {node.id for node in targets if isinstance(node.ctx, ast.Load)}
+                found.last_uses.update(_last_uses(statement.value, (ending | _bound(statement)) - kept))
+            live -= _bound(statement)
+            live |= {node.id for node in _names(statement) if isinstance(node.ctx, ast.Load)}
+        elif isinstance(statement, (ast.For, ast.While)):
+            _of_block(statement.body, live | _used_first([statement]), found)
+            live |= _used_first([statement])
+        elif isinstance(statement, (ast.If, ast.With)):
+            branches = [
+                _of_block(each, set(live), found) for each in (statement.body, getattr(statement, "orelse", []))
+            ]
+            live |= branches[0] | branches[1] | _used_first([statement])
+        else:
+            live |= names
+    return live
 
 
-def _of_inner_blocks(statement: ast.stmt, names: set[str], used_later: UsedLater, found: Expiry) -> None:
-    """Add the blocks of a branch or loop; what a loop uses, its next round uses again."""
-    if isinstance(statement, (ast.For, ast.While)):
-        _of_block(statement.body, lambda name: name in names or used_later(name), _bound(statement), found)
-    elif isinstance(statement, (ast.If, ast.With)):
-        later = frozenset(name for name in names if used_later(name))
-        for block in (statement.body, getattr(statement, "orelse", [])):
-            _of_block(block, later.__contains__, _bound(statement), found)
+def _used_first(statements: Iterable[ast.stmt]) -> set[str]:
+    """The names that a block reads, except where it has set them before in any case."""
+    used: set[str] = set()
+    defined: set[str] = set()
+    for statement in statements:
+        if isinstance(statement, (ast.For, ast.While, ast.If, ast.With)):
+            outside = [getattr(statement, field, None) for field in ("test", "iter")]
+            heads = [each for each in (*outside, *getattr(statement, "items", ())) if each is not None]
+            blocks = (statement.body, getattr(statement, "orelse", []))
+            read = {node.id for head in heads for node in _names(head)}
+            inside = set[str]().union(*map(_used_first, blocks))
+            used |= (read | inside) - defined
+        else:
+            used |= {node.id for node in _names(statement) if isinstance(node.ctx, ast.Load)} - defined
+            defined |= _bound(statement)
+    return used
 
 
 def _last_uses(expression: ast.expr, names: set[str]) -> Iterable[ast.expr]:

@@ -9,13 +9,23 @@ import torch
 from assay.messages import one_line
 from assay.sources.torchscript import prim, quantized, scalars
 from assay.sources.torchscript.fused import FUSED
-from assay.sources.torchscript.refusal import refuse
+from assay.sources.torchscript.refusal import leaves, refuse
+from assay.sources.torchscript.scalars import Operator
 from assay.sources.torchscript.tensor_ops import TensorOps
+
+_ITEMS_PER_STEP = 4
+"""Items of containers and strings that count as a step of the pass."""
+_SHORT = frozenset(
+    {"append", "len", "pop", "get", "select", "size", "__getitem__", "_set_item", "__is__", "__isnot__"}
+)
+"""Operators whose work does not grow with their arguments."""
 
 
 def apply(ops: TensorOps, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of an operator: of one on plain values if the arguments are, else of one on tensors."""
     space, _, name = path.removeprefix("ops.").partition(".")
+    if name not in _SHORT:
+        _spend(ops, args)
     if space == "prim" and name in prim.PRIM:
         return prim.PRIM[name](ops, *args, **kwargs)
     if space == "quantized":
@@ -31,3 +41,20 @@ def apply(ops: TensorOps, path: str, args: tuple[Any, ...], kwargs: dict[str, An
     if name in FUSED:
         return FUSED[name](ops, *args, **kwargs)
     return ops.run(name, args, kwargs)
+
+
+def apply_bare(ops: TensorOps, function: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of a function that is called by a bare name."""
+    _spend(ops, args)
+    return function(ops, *args, **kwargs)
+
+
+def _spend(ops: TensorOps, args: tuple[Any, ...]) -> None:
+    ops.budget.spend(sum(_length(each) for each in args) // _ITEMS_PER_STEP)
+
+
+def _length(value: Any) -> int:
+    """The items of a container, or the characters of a string."""
+    if isinstance(value, str):
+        return len(value)
+    return leaves(value) if isinstance(value, (list, tuple, dict)) else 0

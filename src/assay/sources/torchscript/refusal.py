@@ -12,6 +12,8 @@ MAX_STEPS = 200_000
 MAX_OPS = 50_000
 MAX_CALLS = 60
 """Depth of nested calls."""
+MAX_NESTING = 60
+"""Depth of nested containers."""
 MAX_ITEMS = 50_000
 """Items of a list, characters of a string, and leaves of nested containers."""
 MAX_TENSORS = 100_000
@@ -28,6 +30,12 @@ class Refusal(ReadError):
 
     verb: ClassVar[str] = "is not interpreted"
     """What a message says of the place in the file."""
+
+
+class Exceeded(Refusal):
+    """The code exceeds a limit."""
+
+    verb = "exceeds a limit"
 
 
 class Failed(Refusal):
@@ -47,14 +55,36 @@ def refuse(what: str) -> NoReturn:
     raise Refusal(what)
 
 
+def exceed(what: str) -> NoReturn:
+    """Raise `Exceeded`."""
+    raise Exceeded(what)
+
+
+class Budget:
+    """The steps of one pass: statements, calls, and the work that operators do beyond a single step."""
+
+    def __init__(self) -> None:
+        self._steps = 0
+
+    def begin(self) -> None:
+        """Begin a pass."""
+        self._steps = 0
+
+    def spend(self, steps: int = 1) -> None:
+        """Count steps; refuses more than a pass may take."""
+        self._steps += steps
+        if self._steps > MAX_STEPS:
+            exceed(f"a pass of more than {MAX_STEPS:,} steps")
+
+
 def checked_integer(value: int) -> int:
     """`value`, if TorchScript's integers can hold it."""
-    return value if -LARGEST_INTEGER - 1 <= value <= LARGEST_INTEGER else refuse("an integer exceeds 64 bits")
+    return value if -LARGEST_INTEGER - 1 <= value <= LARGEST_INTEGER else exceed("an integer of more than 64 bits")
 
 
 def checked_text(text: str) -> str:
     """`text`, if it is not too long."""
-    return text if len(text) <= MAX_ITEMS else refuse(f"a string exceeds {MAX_ITEMS:,} characters")
+    return text if len(text) <= MAX_ITEMS else exceed(f"a string of more than {MAX_ITEMS:,} characters")
 
 
 def leaves(value: Any, forbidden: Iterable[Any] = (), limit: int = MAX_ITEMS) -> int:
@@ -66,7 +96,7 @@ def leaves(value: Any, forbidden: Iterable[Any] = (), limit: int = MAX_ITEMS) ->
         if id(item) in banned:
             refuse("a container contains itself")
         if count > limit:
-            refuse(f"nested containers exceed {limit:,} items")
+            exceed(f"nested containers of more than {limit:,} items")
     return count
 
 
@@ -85,6 +115,8 @@ def _items(value: Any) -> Iterator[Any]:
             continue
         yield item
         if isinstance(item, (list, tuple, dict)):
+            if len(pending) > MAX_NESTING:
+                exceed(f"containers that nest more than {MAX_NESTING} levels deep")
             pending.append(iter(item.values() if isinstance(item, dict) else item))
 
 

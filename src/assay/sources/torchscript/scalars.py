@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from assay.sources.torchscript.refusal import MAX_ITEMS, checked_integer, checked_text, leaves, refuse
+from assay.sources.torchscript.refusal import MAX_ITEMS, checked_integer, checked_text, exceed, leaves, refuse
 
 Operator = Callable[..., Any]
 
@@ -35,7 +35,7 @@ def _multiply(left: Any, right: Any) -> Any:
     for items, times in ((left, right), (right, left)):
         if isinstance(items, (list, str)):
             if len(items) * max(times, 0) > MAX_ITEMS:
-                refuse(f"a list or string exceeds {MAX_ITEMS:,} items")
+                exceed(f"a list or string of more than {MAX_ITEMS:,} items")
             return _checked(items * times)
     return left * right
 
@@ -43,13 +43,13 @@ def _multiply(left: Any, right: Any) -> Any:
 def _power(base: Any, exponent: Any) -> Any:
     if isinstance(base, int) and isinstance(exponent, int) and exponent >= 0:
         if base.bit_length() * exponent > 128:
-            refuse("an integer exceeds 64 bits")
+            exceed("an integer of more than 64 bits")
         return base**exponent
     return float(base) ** exponent if not isinstance(base, complex) else base**exponent
 
 
 def _shift_left(value: int, bits: int) -> int:
-    return value << bits if 0 <= bits < 64 else refuse("an integer exceeds 64 bits")
+    return value << bits if 0 <= bits < 64 else exceed("an integer of more than 64 bits")
 
 
 def _round_to_zero(left: int, right: int) -> int:
@@ -96,7 +96,7 @@ def _percent_format(template: str, *values: Any) -> str:
 
 def _append(items: list[Any], item: Any) -> list[Any]:
     if len(items) >= MAX_ITEMS:
-        refuse(f"a list exceeds {MAX_ITEMS:,} items")
+        exceed(f"a list of more than {MAX_ITEMS:,} items")
     if isinstance(item, (list, tuple, dict)):
         leaves(item, forbidden=(items,), limit=max(MAX_ITEMS - leaves(items), 0))
     items.append(item)
@@ -120,7 +120,7 @@ def _set_item(container: Any, key: Any, value: Any) -> Any:
     if isinstance(container, dict):
         _check_key(key)
         if len(container) >= MAX_ITEMS:
-            refuse(f"a dictionary exceeds {MAX_ITEMS:,} items")
+            exceed(f"a dictionary of more than {MAX_ITEMS:,} items")
     container[key] = value
     return container
 
@@ -148,7 +148,7 @@ def _split(text: str, separator: str | None = None, most: int = -1) -> list[str]
 
 def _replace(text: str, old: str, new: str, most: int = -1) -> str:
     if (len(text) + 1) * (len(new) + 1) > MAX_ITEMS * 100:
-        refuse("a replacement in a long string")
+        exceed("a replacement in a long string")
     return checked_text(text.replace(old, new, most))
 
 
@@ -243,7 +243,7 @@ NUMBERS: dict[str, Operator] = {
     "trunc": _number(math.trunc),
     "round": lambda value, digits=0: float(round(value, digits)),
     "gcd": _number(math.gcd),
-    "factorial": lambda value: math.factorial(value) if value < 21 else refuse("an integer exceeds 64 bits"),
+    "factorial": lambda value: math.factorial(value) if value < 21 else exceed("an integer of more than 64 bits"),
     "__and__": operator.and_,
     "__or__": operator.or_,
     "__xor__": operator.xor,

@@ -6,6 +6,7 @@ code computed with plain integers.
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,13 +16,30 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
 from assay.sources.torchscript.allowed import ALLOWED
-from assay.sources.torchscript.refusal import MAX_KNOWN_BYTES, MAX_OPS, MAX_OUTPUTS, MAX_TENSORS, refuse
+from assay.sources.torchscript.refusal import (
+    MAX_KNOWN_BYTES,
+    MAX_OPS,
+    MAX_OUTPUTS,
+    MAX_TENSORS,
+    Budget,
+    Failed,
+    exceed,
+    refuse,
+)
 
 META, CPU = torch.device("meta"), torch.device("cpu")
 END = (1 << 63) - 1
 """What TorchScript writes for the end of a slice that has none."""
 LARGEST_KNOWN = 1 << 22
 """Results with more elements are computed as shapes only, also if all values are known."""
+_KNOWN_PER_STEP = 256
+"""Elements of known values that count as a step of the pass."""
+_HEAVY = re.compile(
+    r"linalg|svd|qr|cholesky|inverse|det|mm$|matmul|einsum|conv|dist|fft|stft|solve|bilinear|kron|lstm|gru"
+)
+_LARGEST_HEAVY = 4096
+"""Elements with which such operators still compute values."""
+_STEPS_OF_RECURRENCE = 16
 LONGEST_SEQUENCE = 1 << 16
 """Steps of a recurrent layer, which torch runs one by one."""
 
@@ -38,6 +56,10 @@ _DTYPES = {
 _LAYOUTS = {0: torch.strided, 1: torch.sparse_coo}
 _FORMATS = {0: torch.contiguous_format, 1: torch.preserve_format, 2: torch.channels_last, 3: torch.channels_last_3d}
 _CODES = {getattr(torch, name): code for code, name in _DTYPES.items()}
+_ONE_KIND = frozenset(
+    {"linear", "conv1d", "conv2d", "conv3d", "_convolution", "matmul", "mm", "bmm", "addmm", "baddbmm"}
+)
+"""Operators whose tensors must all be integers, or all not."""
 _RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "ctc_loss"})
 _aten = torch.ops.aten
 
@@ -57,7 +79,8 @@ def code_of(dtype: torch.dtype) -> int:
 class TensorOps:
     """Runs operators within the limits of one pass."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
         self._sizes: dict[int, torch.Tensor] = {}
         """Scalars that hold sizes, by id; kept, so that no other object gets the same id."""
         self._known: list[tuple[weakref.ref[Any], int]] = []
@@ -88,6 +111,8 @@ class TensorOps:
 
     def run(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of the operator `name`."""
+        if name in _ONE_KIND:
+            _check_kinds(name, [each for each in args if isinstance(each, torch.Tensor)])
         special = _SPECIAL.get(name)
         if special is not None:
             return special(self, *args, **kwargs)
@@ -99,8 +124,9 @@ class TensorOps:
         """The result of an operator of the dispatcher, whose devices and enumerations are those of TorchScript."""
         self._ops += 1
         if self._ops > MAX_OPS:
-            refuse(f"a pass of more than {MAX_OPS:,} ops")
+            exceed(f"a pass of more than {MAX_OPS:,} ops")
         tensors = list(_tensors((args, kwargs)))
+        self._count(len(tensors))
         kwargs = _converted(kwargs, has_tensors=bool(tensors))
         if tensors and self._computes_sizes(tensors):
             with _disable_current_modes():
@@ -109,6 +135,11 @@ class TensorOps:
         if tensors and not any(tensor.is_meta or tensor.is_quantized for tensor in tensors):
             args, kwargs = self._bounded(packet, args, kwargs, tensors)
         return self._noted(packet(*args, **kwargs))
+
+    def _count(self, tensors: int) -> None:
+        self._tensors += tensors
+        if self._tensors > MAX_TENSORS:
+            exceed(f"ops on more than {MAX_TENSORS:,} tensors in a pass")
 
     def _sized(self, tensor: torch.Tensor) -> torch.Tensor:
         self._sizes[id(tensor)] = tensor
@@ -120,6 +151,9 @@ class TensorOps:
 
     def _bounded(self, packet: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> tuple[Any, Any]:
         """The arguments of an operator on known values; without the values if the result would be large."""
+        inputs = sum(tensor.numel() for tensor in tensors)
+        self.budget.spend(inputs // _KNOWN_PER_STEP)
+        heavy = inputs > _LARGEST_HEAVY and _HEAVY.search(str(packet)) is not None
         with _disable_current_modes():
             without = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
             try:
@@ -127,14 +161,16 @@ class TensorOps:
             except (NotImplementedError, RuntimeError):
                 _check_unsized(packet, args, kwargs, tensors)
                 return args, kwargs
-        return without if elements > LARGEST_KNOWN else (args, kwargs)
+        if heavy or elements > LARGEST_KNOWN:
+            return without[0], without[1]
+        self.budget.spend(elements // _KNOWN_PER_STEP)
+        return args, kwargs
 
     def _noted(self, result: Any) -> Any:
         """`result`, after counting the tensors and the memory of known values in it."""
-        for tensor in _tensors(result):
-            self._tensors += 1
-            if self._tensors > MAX_TENSORS:
-                refuse(f"a pass with more than {MAX_TENSORS:,} tensors")
+        tensors = list(_tensors(result))
+        self._count(len(tensors))
+        for tensor in tensors:
             if tensor.is_meta or tensor.numel() < 1024:
                 continue
             size = tensor.untyped_storage().nbytes()
@@ -144,8 +180,16 @@ class TensorOps:
                 self._known = [(reference, size) for reference, size in self._known if reference() is not None]
                 self._known_bytes = sum(size for _, size in self._known)
             if self._known_bytes > MAX_KNOWN_BYTES:
-                refuse(f"tensors with known values exceed {MAX_KNOWN_BYTES >> 20} MiB")
+                exceed(f"tensors with known values of more than {MAX_KNOWN_BYTES >> 20} MiB")
         return result
+
+
+def _check_kinds(name: str, tensors: list[torch.Tensor]) -> None:
+    """Refuse integers beside floating-point numbers, which a kernel with data rejects and one for shapes does not."""
+    kinds = {tensor.dtype for tensor in tensors}
+    if len(kinds) > 1 and not all(kind.is_floating_point or kind.is_complex for kind in kinds):
+        names = sorted(str(kind).removeprefix("torch.") for kind in kinds)
+        raise Failed(f"torch.{name} of {' and '.join(names)}")
 
 
 def _check_unsized(packet: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> None:
@@ -289,7 +333,7 @@ def _several(name: str, count: Callable[..., int]) -> Callable[..., Any]:
 
     def run(ops: TensorOps, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if count(tensor, *args, **kwargs) > MAX_OUTPUTS:
-            refuse(f"torch.{name} with more than {MAX_OUTPUTS:,} results")
+            exceed(f"torch.{name} with more than {MAX_OUTPUTS:,} results")
         return list(ops.call(getattr(_aten, name), (tensor, *args), kwargs))
 
     return run
@@ -304,7 +348,8 @@ def _parts(tensor: Any, size: Any, dim: int = 0) -> int:
 def _recurrent(name: str) -> Callable[..., Any]:
     def run(ops: TensorOps, data: Any, *args: Any, **kwargs: Any) -> Any:
         if max(data.shape[:2], default=0) > LONGEST_SEQUENCE:
-            refuse(f"torch.{name} over more than {LONGEST_SEQUENCE:,} steps")
+            exceed(f"torch.{name} over more than {LONGEST_SEQUENCE:,} steps")
+        ops.budget.spend(_STEPS_OF_RECURRENCE * max(data.shape[:2], default=0))
         return ops.call(getattr(_aten, name), (data, *args), kwargs)
 
     return run
