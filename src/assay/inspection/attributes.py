@@ -13,7 +13,7 @@ from assay.document.inspection import Attribute, TensorFacts
 from assay.forward_stats.call_list import ATTRIBUTE
 from assay.inspection.writing import stored, type_name, written
 from assay.recorder.inventory import dtype_name, size_in_bytes, sizes
-from assay.sources.torchscript.modules import ScriptModule
+from assay.sources.torchscript.modules import InterpretedModule
 
 _DEFAULTS = nn.Module().__dict__
 """Attributes that every module has; listed only if they differ from a new module's."""
@@ -25,7 +25,7 @@ def of_module(module: nn.Module) -> list[Attribute]:
     """The parameters, buffers, submodules and all other attributes, in that order."""
     groups = (("parameter", module._parameters), ("buffer", module._buffers), ("module", module._modules))
     own = [_attribute(name, kind, value) for kind, values in groups for name, value in values.items()]
-    if isinstance(module, ScriptModule):  # its class is one of Assay, not of the file
+    if isinstance(module, InterpretedModule):  # its class is one of Assay, not of the file
         return [*own, *(_attribute(name, "value", value) for name, value in module.script_attributes.items())]
     others = ((name, value) for name, value in module.__dict__.items() if _is_listed(name, value))
     return [*own, *(_attribute(name, "value", value) for name, value in others), *_of_class(type(module), nn.Module)]

@@ -10,13 +10,13 @@ from torch import nn
 
 from assay.document.inspection import SourceCode
 from assay.errors import ReadError
-from assay.sources.torchscript.modules import ScriptModule, main_method
+from assay.sources.torchscript.modules import InterpretedModule, main_method
 
 
 def source_of(value: object) -> SourceCode:
     """The source code of the class of `value`; a ReadError with the reason if there is none."""
     cls = type(value)
-    if isinstance(value, ScriptModule):
+    if isinstance(value, InterpretedModule):
         return _of_file(value)
     if isinstance(value, torch.jit.ScriptModule):
         raise ReadError(f"{cls.__name__} is compiled TorchScript, which does not keep its Python source")
@@ -28,7 +28,7 @@ def source_of(value: object) -> SourceCode:
     return SourceCode(cls.__name__, *source, *(forward or ("", 0, "")))
 
 
-def _of_file(module: ScriptModule) -> SourceCode:
+def _of_file(module: InterpretedModule) -> SourceCode:
     """The code of a TorchScript file; the file named is the member of the archive."""
     cls = module.script_class
     name = cls.original_name.rpartition(".")[2]

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from assay.sources.holders import attributes_of
-from assay.sources.torchscript.modules import ScriptModule
+from assay.sources.torchscript.modules import InterpretedModule
 
 _INTERNAL = frozenset(nn.Module().__dict__) | {"training", "forward_stats"}
 
@@ -48,7 +48,7 @@ def read(module: nn.Module) -> dict[str, Any]:
         return _scripted(module)
     native = type(module).__module__.startswith("torch.")
     result: dict[str, Any] = {}
-    attributes = module.script_attributes if isinstance(module, ScriptModule) else module.__dict__
+    attributes = module.script_attributes if isinstance(module, InterpretedModule) else module.__dict__
     for name, value in attributes.items():
         if name in _INTERNAL or name in _POSITIONS:
             continue

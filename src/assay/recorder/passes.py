@@ -34,7 +34,7 @@ from assay.recorder.dataless import NeedsDataError
 from assay.recorder.inventory import Members
 from assay.recorder.watch import Pass, PassSettings, record_pass
 from assay.sources.tensors import torch_dtype
-from assay.sources.torchscript.modules import ScriptModule
+from assay.sources.torchscript.modules import InterpretedModule
 
 MODES = ("auto", "real", "meta", "fake")
 
@@ -92,7 +92,7 @@ def observe(
     """
     if mode not in MODES:
         raise UsageError(f"unknown mode {mode!r}: expected one of {', '.join(MODES)}")
-    if isinstance(model, ScriptModule) and mode not in INTERPRETED_MODES:
+    if isinstance(model, InterpretedModule) and mode not in INTERPRETED_MODES:
         raise UsageError(f"code that is interpreted runs on shapes only: expected mode meta, got {mode}")
     _check_call(model, args, kwargs)
     members = inventory.members(model)
@@ -101,14 +101,14 @@ def observe(
         members = inventory.members(model)
     setting = PassSettings("real", train, device, torch_dtype(dtype))
     failed_passes: list[Pass] = []
-    for name in ["meta"] if isinstance(model, ScriptModule) else _order(mode, members.tensors):
+    for name in ["meta"] if isinstance(model, InterpretedModule) else _order(mode, members.tensors):
         if name == "made-up" and mode == "auto" and max(map(_flops, failed_passes)) > MADE_UP_FLOPS:
             break
         result = _try(model, members, args, kwargs, setting._replace(mode=name))
         if result.error is None:
             return _finished(result, notes, failed_passes)
         failed_passes.append(result)
-    if failed_passes[-1].mode in SHAPE_MODES and not isinstance(model, ScriptModule):
+    if failed_passes[-1].mode in SHAPE_MODES and not isinstance(model, InterpretedModule):
         return _refused(_finished(failed_passes[0], notes, failed_passes[1:]))
     return _finished(failed_passes[-1], notes, failed_passes[:-1])
 

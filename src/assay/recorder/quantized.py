@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 
-from assay.sources.torchscript.modules import ScriptModule
+from assay.sources.torchscript.modules import InterpretedModule
 from assay.sources.torchscript.quantized import PackedWeights
 
 PACKED = frozenset({"linear", *(f"{conv}{n}d" for conv in ("conv", "conv_transpose") for n in (1, 2, 3))})
@@ -28,7 +28,7 @@ def unpack(stem: str, packed: Any) -> tuple[Any, Any]:
 
 def unpacked(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Name and value of the packed tensors of one of torch's own quantized modules, without submodules."""
-    if isinstance(module, ScriptModule):
+    if isinstance(module, InterpretedModule):
         weights = module.script_attributes.get("_packed_params")
         if isinstance(weights, PackedWeights):
             yield "weight", weights.weight

@@ -187,6 +187,14 @@ SIZES = {
         "a huge kernel",
         "return torch.conv2d(x, torch.zeros([1048576, 3, 1024, 1024]), None, [1, 1], [4096, 4096])",
     ),
+    "of-a-size": (
+        "a huge tensor made from the scalar of a size",
+        f"n = ops.prim.NumToTensor(torch.size(x, 0))\nreturn torch.add(x, torch.sum(torch.repeat(n, [{HUGE}])))",
+    ),
+    "one-hot-of-a-size": (
+        "2^40 classes for the scalar of a size",
+        f"n = ops.prim.NumToTensor(torch.size(x, 0))\nreturn torch.add(x, torch.sum(torch.one_hot(n, {HUGE})))",
+    ),
     "multinomial": ("2^40 random choices", f"return torch.multinomial(torch.ones([4]), {HUGE}, True)"),
     "combinations": ("all triples of ten thousand", "return torch.combinations(torch.arange(10000), 3)"),
     "sleep": ("a kernel that waits", "torch._cuda_sleep(1000000000000)\nreturn x"),

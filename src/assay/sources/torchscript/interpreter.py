@@ -22,7 +22,7 @@ from assay.sources.torchscript.tensor_ops import TensorOps
 from assay.sources.torchscript.values import Closure, EnumMember, Opaque, ScriptObject, named_tuple
 
 if TYPE_CHECKING:
-    from assay.sources.torchscript.modules import ScriptModule
+    from assay.sources.torchscript.modules import InterpretedModule
 
 Scope = dict[str, Any]
 
@@ -59,7 +59,7 @@ class Interpreter:
         """A copy of a model runs the same program."""
         return self
 
-    def run(self, module: ScriptModule, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(self, module: InterpretedModule, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a method of a module; the outermost call begins a pass."""
         function = self._class_of(module).methods.get(method)
         if function is None:

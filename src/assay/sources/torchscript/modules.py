@@ -14,7 +14,7 @@ from assay.sources.torchscript.program import Function, ScriptClass
 from assay.sources.torchscript.values import ModuleTensor
 
 
-class ScriptModule(nn.Module):  # type: ignore[misc]  # torch is not read by the type checker
+class InterpretedModule(nn.Module):  # type: ignore[misc]  # torch is not read by the type checker
     """A module whose methods are code of a file. It is never run with data."""
 
     script_class: ClassVar[ScriptClass]
@@ -61,21 +61,21 @@ def main_method(cls: ScriptClass) -> str:
     return next((name for name in ("forward", "forward__0") if name in cls.methods), "forward")
 
 
-def module_class(cls: ScriptClass, interpreter: Interpreter) -> type[ScriptModule]:
+def module_class(cls: ScriptClass, interpreter: Interpreter) -> type[InterpretedModule]:
     """The Python class of the modules of `cls`, with the name and module of the original one."""
     module, _, name = cls.original_name.rpartition(".")
     fields = {"__module__": module or "__main__", "script_class": cls, "interpreter": interpreter}
-    return type(name, (ScriptModule,), fields)
+    return type(name, (InterpretedModule,), fields)
 
 
-def callable_class(cls: type[ScriptModule]) -> type[ScriptModule]:
+def callable_class(cls: type[InterpretedModule]) -> type[InterpretedModule]:
     """`cls` with a `forward` that has the signature of the file's, for the outermost module."""
     function = cls.script_class.methods.get(main_method(cls.script_class))
     if function is None:
         return cls
 
-    def forward(self: ScriptModule, *args: Any, **kwargs: Any) -> Any:
-        return ScriptModule.forward(self, *args, **kwargs)
+    def forward(self: InterpretedModule, *args: Any, **kwargs: Any) -> Any:
+        return InterpretedModule.forward(self, *args, **kwargs)
 
     forward.__signature__ = _signature(function)  # type: ignore[attr-defined]
     return type(cls.__name__, (cls,), {"__module__": cls.__module__, "forward": forward})

@@ -10,7 +10,7 @@ from assay.checkpoint.pickle.walking import SCRIPTED
 from assay.errors import ReadError
 from assay.sources.torchscript import quantized
 from assay.sources.torchscript.interpreter import Interpreter
-from assay.sources.torchscript.modules import ScriptModule, callable_class, module_class
+from assay.sources.torchscript.modules import InterpretedModule, callable_class, module_class
 from assay.sources.torchscript.program import ENUM, MODULE, NAMED_TUPLE, ScriptClass, ScriptProgram
 from assay.sources.torchscript.refusal import Refusal
 from assay.sources.torchscript.tensors import FileTensors
@@ -32,17 +32,17 @@ class ObjectTree:
         self._interpreter = interpreter
         self._tensors = tensors
         self._built: dict[int, Any] = {}
-        self._classes: dict[str, type[ScriptModule]] = {}
+        self._classes: dict[str, type[InterpretedModule]] = {}
         self._values = 0
         self._modules = 0
 
-    def root(self, value: Any) -> ScriptModule:
+    def root(self, value: Any) -> InterpretedModule:
         """The outermost module."""
         cls = self._class_of(value) if isinstance(value, Stub) else None
         if cls is None or cls.base != MODULE:
             raise ReadError("its data.pkl does not describe a module of its code")
         self._classes[cls.name] = callable_class(module_class(cls, self._interpreter))
-        module: ScriptModule = self._value(value, 0)
+        module: InterpretedModule = self._value(value, 0)
         return module
 
     def _class_of(self, stub: Stub) -> ScriptClass | None:
@@ -101,7 +101,7 @@ class ObjectTree:
                 return member
         raise ReadError(f"{cls.original_name} has no member of value {value!r}")
 
-    def _module(self, cls: ScriptClass, stub: Stub, depth: int) -> ScriptModule:
+    def _module(self, cls: ScriptClass, stub: Stub, depth: int) -> InterpretedModule:
         self._modules += 1
         if self._modules > MAX_MODULES:
             raise ReadError(f"it has more than {MAX_MODULES:,} modules")
@@ -124,18 +124,18 @@ class ObjectTree:
         """Set the attributes that the pickle has for an object."""
         if isinstance(stub.state, dict):
             for name, value in stub.state.items():
-                if isinstance(instance, ScriptModule):
+                if isinstance(instance, InterpretedModule):
                     self._set(instance, cls, str(name), value, depth)
                 else:
                     instance.fields[str(name)] = self._value(value, depth + 1)
         elif stub.state is not None and "__setstate__" in cls.methods:
             state = self._value(stub.state, depth + 1)
-            if isinstance(instance, ScriptModule):
+            if isinstance(instance, InterpretedModule):
                 self._interpreter.run(instance, "__setstate__", (state,), {})
             else:
                 self._interpreter.call(cls.methods["__setstate__"], (instance, state))
 
-    def _set(self, module: ScriptModule, cls: ScriptClass, name: str, value: Any, depth: int) -> None:
+    def _set(self, module: InterpretedModule, cls: ScriptClass, name: str, value: Any, depth: int) -> None:
         """Set one attribute of a module: a parameter, buffer, submodule or plain value."""
         if name == "training" and isinstance(value, bool):
             module.training = value
@@ -147,8 +147,8 @@ class ObjectTree:
         else:
             self._set_other(module, name, self._value(value, depth + 1))
 
-    def _set_other(self, module: ScriptModule, name: str, value: Any) -> None:
-        if isinstance(value, ScriptModule):
+    def _set_other(self, module: InterpretedModule, name: str, value: Any) -> None:
+        if isinstance(value, InterpretedModule):
             module._modules[name] = value
         elif isinstance(value, list):
             own = {id(tensor): each for each, tensor in module._parameters.items()}

@@ -128,10 +128,9 @@ class TensorOps:
         tensors = list(_tensors((args, kwargs)))
         self._count(len(tensors))
         kwargs = _converted(kwargs, has_tensors=bool(tensors))
-        if tensors and self._computes_sizes(tensors):
+        if tensors and self._computes_sizes(tensors) and _returns_scalar(packet, args, kwargs):
             with _disable_current_modes():
-                result = packet(*args, **kwargs)
-            return self._sized(result) if isinstance(result, torch.Tensor) and not result.dim() else result
+                return self._sized(packet(*args, **kwargs))
         if tensors and not any(tensor.is_meta or tensor.is_quantized for tensor in tensors):
             args, kwargs = self._bounded(packet, args, kwargs, tensors)
         return self._noted(packet(*args, **kwargs))
@@ -155,7 +154,7 @@ class TensorOps:
         self.budget.spend(inputs // _KNOWN_PER_STEP)
         heavy = inputs > _LARGEST_HEAVY and _HEAVY.search(str(packet)) is not None
         with _disable_current_modes():
-            without = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), (args, kwargs))
+            without = _without_values((args, kwargs))
             try:
                 elements = sum(result.numel() for result in _tensors(packet(*without[0], **without[1])))
             except (NotImplementedError, RuntimeError):
@@ -182,6 +181,21 @@ class TensorOps:
             if self._known_bytes > MAX_KNOWN_BYTES:
                 exceed(f"tensors with known values of more than {MAX_KNOWN_BYTES >> 20} MiB")
         return result
+
+
+def _without_values(value: Any) -> Any:
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), value)
+
+
+def _returns_scalar(packet: Any, args: Any, kwargs: Any) -> bool:
+    """Whether an operator on scalars returns a scalar tensor."""
+    with _disable_current_modes():
+        without = _without_values((args, kwargs))
+        try:
+            result = packet(*without[0], **without[1])
+        except (NotImplementedError, RuntimeError):
+            return False
+    return isinstance(result, torch.Tensor) and not result.dim()
 
 
 def _check_kinds(name: str, tensors: list[torch.Tensor]) -> None:
