@@ -310,7 +310,7 @@ def test_a_full_report_assesses_kinds_ops_and_tensors(analyzed):
         r"^first\.weight\n(  .*\n)*?  pruning potential +\d+\.\d %, 0\.0 % in all-zero rows", tensors, re.M
     )
     assert re.search(r"^  quantization sensitivity +(low|medium|high), int8 [\d.]+ dB, int4 ", tensors, re.MULTILINE)
-    assert "  recommendation            keep: not a weight matrix\n" in tensors
+    assert "  recommendation            keep: not a matrix\n" in tensors
     document = files.load(Path("assay_analysis") / command.DOCUMENT)
     assert [one.unknown for one in document.assessment.ops] == ["", "reads no weight matrix", ""]
 

@@ -329,13 +329,13 @@ def test_potential_sensitivity_and_recommendation_are_columns(cli, in_place):
     shown = cli("params", "m.safetensors", "--columns", columns).out
     assert "25.0 %" in shown
     assert "low" in shown
-    assert "Quantize to int4 per channel" in shown
+    assert "Quantize to int4 per row" in shown
     assert "keep: int64 values are neither pruned nor rounded" in shown
     rows = list(csv.DictReader(io.StringIO(cli("params", "m.safetensors", "--format", "csv").out)))
     assert {name: rows[0][name] for name in columns.split(",")} == {
         "pruning_potential": "0.25",
         "quantization_sensitivity": "low",
-        "recommendation": "Quantize to int4 per channel",
+        "recommendation": "Quantize to int4 per row",
     }
     assert (rows[1]["pruning_potential"], rows[1]["quantization_sensitivity"]) == ("", "")
     first, second = json.loads(cli("params", "m.safetensors", "--format", "json").out)["assessment"]["tensors"]

@@ -92,7 +92,8 @@ def test_recommendations_agree_with_the_plans():
         one = assessments[row.name]
         assert isinstance(row, QuantizedTensor)
         if one.action == "quantize":
-            assert one.recommendation == f"Quantize to {row.format} per {row.scope}"
+            scope = {"channel": "per row", "group128": "in groups of 128"}[row.scope]
+            assert one.recommendation == f"Quantize to {row.format} {scope}"
     for row in pruning_plan(facts):
         assert isinstance(row, PrunedTensor)
         assert assessments[row.name].pruning_potential == max(row.share, row.share_zero)
@@ -110,9 +111,9 @@ INVALID[0, :3] = np.nan
 @pytest.mark.parametrize(
     ("tensor", "action", "text"),
     [
-        (NORMAL, "quantize", "Quantize to int4 per group128"),
-        (UNIFORM, "quantize", "Quantize to int4 per channel"),
-        (HEAVY, "quantize", "Quantize to int8 per channel"),
+        (NORMAL, "quantize", "Quantize to int4 in groups of 128"),
+        (UNIFORM, "quantize", "Quantize to int4 per row"),
+        (HEAVY, "quantize", "Quantize to int8 per row"),
         (WIDE, "prune", "Prune 95.0 % of its weights"),
         (MOSTLY_ZERO, "store", f"Store it sparse: {100 * np.mean(MOSTLY_ZERO == 0):.1f} % of its weights are zero"),
         (TWO_OF_FOUR, "convert", "Convert it to 2:4 sparse"),
@@ -121,7 +122,7 @@ INVALID[0, :3] = np.nan
         (np.full((64, 64), 2.5), "check", "Check it: all values are 2.5"),
         (INVALID, "check", "Check it: 3 values are NaN or infinite"),
         (NORMAL[:8, :128], "keep", "keep: fewer than 4,096 weights"),
-        (NORMAL[0], "keep", "keep: not a weight matrix"),
+        (NORMAL[0], "keep", "keep: not a matrix"),
         (torch.randint(-128, 127, (128, 64), dtype=torch.int8), "none", "none: already int8"),
         (torch.randn(128, 64).to(torch.float8_e4m3fn), "none", "none: already float8_e4m3fn"),
         (torch.tensor(3), "keep", "keep: int64 values are neither pruned nor rounded"),
@@ -178,4 +179,4 @@ def test_values_that_were_not_read_are_unknown():
     weight, bias = assess_weights(weights_document(module, listing=True).weights).tensors
     for one in (weight, bias):
         assert (one.pruning_potential, one.unknown) == (None, "the values were not read")
-    assert (weight.recommendation, bias.recommendation) == ("", "keep: not a weight matrix")
+    assert (weight.recommendation, bias.recommendation) == ("", "keep: not a matrix")
