@@ -95,6 +95,8 @@ def world(tmp_path_factory) -> Path:
     state = {f"layers.{n}.attn_q.weight": torch.randn(8, 8) for n in range(3)}
     save_file(state, place / "model.safetensors")
     torch.save(state, place / "model.pt")
+    image_model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, 2), torch.nn.ReLU())
+    torch.jit.save(torch.jit.trace(image_model, torch.zeros(1, 3, 224, 224)), place / "scripted.pt")
     shards = place / "checkpoint-directory"
     shards.mkdir()
     for number, (name, tensor) in enumerate(state.items(), 1):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from assay.messages import plural
+from assay.sources.torchscript.branches import truth_to_assume
 
 if TYPE_CHECKING:
     from assay.recorder.dataless import Dataless
@@ -56,13 +57,13 @@ def _meta(shape: list[int] | tuple[int, ...], dtype: torch.dtype) -> torch.Tenso
 def _scalar(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     dtype = args[0].dtype
     if dtype is torch.bool:
-        return executor.assume_value(str(func), True)
+        return executor.assume_value(str(func), truth_to_assume())
     return executor.assume_value(str(func), 1.0 if dtype.is_floating_point else complex(1) if dtype.is_complex else 1)
 
 
 @_policy("aten::is_nonzero", "aten::equal", "aten::allclose")
 def _truth(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return executor.assume_value(str(func), True)
+    return executor.assume_value(str(func), truth_to_assume())
 
 
 @_policy("aten::_assert_async", "aten::_assert_scalar", "aten::_linalg_check_errors", "aten::_assert_tensor_metadata")

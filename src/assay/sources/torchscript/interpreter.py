@@ -15,9 +15,18 @@ import torch
 
 from assay.messages import one_line
 from assay.sources.torchscript import operators, prim, scalars
+from assay.sources.torchscript.branches import assumed_truth, likelier_branch
 from assay.sources.torchscript.lifetimes import Expiry
 from assay.sources.torchscript.program import ENUM, NAMED_TUPLE, Function, ScriptClass, ScriptProgram
-from assay.sources.torchscript.refusal import MAX_CALLS, Budget, Exceeded, Failed, Refusal, checked_integer, leaves
+from assay.sources.torchscript.refusal import (
+    MAX_CALLS,
+    Exceeded,
+    Failed,
+    Refusal,
+    StepBudget,
+    checked_integer,
+    leaves,
+)
 from assay.sources.torchscript.tensor_ops import TensorOps
 from assay.sources.torchscript.values import Closure, EnumMember, Opaque, ScriptObject, named_tuple
 
@@ -46,11 +55,13 @@ class Interpreter:
 
     def __init__(self, program: ScriptProgram, constants: Mapping[str, Any]) -> None:
         self.program = program
-        self._budget = Budget()
+        self._budget = StepBudget()
         self.tensors = TensorOps(self._budget)
         self._constants = constants
         """The tensors that the code refers to as `CONSTANTS.c0`."""
         self._depth = 0
+        self._loops = 0
+        self._branches: dict[ast.If, bool] = {}
         self._places: list[tuple[Function, int]] = []
         self._known_functions: set[ast.FunctionDef] = set()
         self._expiry = Expiry({}, set())
@@ -156,7 +167,7 @@ class Interpreter:
         try:
             self._budget.spend()
         except Exceeded as error:
-            raise self._located(error) from None
+            raise self._located(error) from error
 
     def _assign(self, node: ast.Assign, scope: Scope) -> Any:
         value = self.evaluate(node.value, scope)
@@ -196,12 +207,20 @@ class Interpreter:
         return None if node.value is None else self.evaluate(node.value, scope)
 
     def _if(self, node: ast.If, scope: Scope) -> Any:
-        return self._block(node.body if self._truth(node.test, scope) else node.orelse, scope)
+        with assumed_truth(self._likelier(node)):
+            taken = self._truth(node.test, scope)
+        return self._block(node.body if taken else node.orelse, scope)
+
+    def _likelier(self, node: ast.If) -> bool:
+        """Which branch is assumed to be taken if the condition is unknown."""
+        if node not in self._branches:
+            self._branches[node] = likelier_branch(node, in_loop=self._loops > 0)
+        return self._branches[node]
 
     def _while(self, node: ast.While, scope: Scope) -> Any:
         while self._truth(node.test, scope):
             self._step(node.lineno)
-            result = self._block(node.body, scope)
+            result = self._round(node.body, scope)
             if result is not _NOT_RETURNED:
                 return result
         return _NOT_RETURNED
@@ -210,10 +229,18 @@ class Interpreter:
         for item in self._iterated(self.evaluate(node.iter, scope)):
             self._step(node.lineno)
             self._bind(node.target, item, scope)
-            result = self._block(node.body, scope)
+            result = self._round(node.body, scope)
             if result is not _NOT_RETURNED:
                 return result
         return _NOT_RETURNED
+
+    def _round(self, body: list[ast.stmt], scope: Scope) -> Any:
+        """One round of a loop."""
+        self._loops += 1
+        try:
+            return self._block(body, scope)
+        finally:
+            self._loops -= 1
 
     def _iterated(self, value: Any) -> Iterator[Any]:
         if isinstance(value, (range, str, dict)):
@@ -241,7 +268,10 @@ class Interpreter:
         return result
 
     def _define(self, node: ast.FunctionDef, scope: Scope) -> Any:
-        scope[node.name] = Closure(node, dict(scope), self._places[-1][0])
+        used = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        self._budget.spend(len(used) // 8)
+        captured = {name: scope[name] for name in used if name in scope}
+        scope[node.name] = Closure(node, captured, self._places[-1][0])
         return _NOT_RETURNED
 
     def _pass(self, node: ast.Pass, scope: Scope) -> Any:

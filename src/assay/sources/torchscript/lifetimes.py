@@ -28,35 +28,36 @@ class Expiry(NamedTuple):
         blocks = sum(isinstance(node, (ast.If, ast.For, ast.While, ast.With)) for node in nodes)
         if blocks * len({node.id for node in nodes if isinstance(node, ast.Name)}) > _MOST_WORK:
             return
-        unused = {each.arg for each in function.args.args} - _of_block(function.body, set(), self)
+        own = {each.id for each in _names(function)} | {each.arg for each in function.args.args}
+        unused = {each.arg for each in function.args.args} - _of_block(function.body, set(), own, self)
         first = function.body[0]
         self.after[first] = (*self.after[first], *sorted(unused))
 
 
-def _of_block(statements: list[ast.stmt], live: set[str], found: Expiry) -> set[str]:
+def _of_block(statements: list[ast.stmt], live: set[str], own: set[str], found: Expiry) -> set[str]:
     """Add the statements of a block, after which `live` are used; the variables that are used before they are set.
 
-    `live` becomes the result.
+    Only variables in `own` are deleted in it: like TorchScript, a branch or loop keeps those from outside until its
+    end. `live` becomes the result.
     """
     for statement in reversed(statements):
         names = {node.id for node in _names(statement)}
-        ending = names - live
+        ending = (names - live) & own
         found.after[statement] = tuple(sorted(ending))
         if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)):
             if statement.value is not None:
                 targets = [node for target in getattr(statement, "targets", []) for node in _names(target)]
                 kept = {node.id for node in targets if isinstance(node.ctx, ast.Load)}
-                found.last_uses.update(_last_uses(statement.value, (ending | _bound(statement)) - kept))
+                found.last_uses.update(_last_uses(statement.value, ((ending | _bound(statement)) & own) - kept))
             live -= _bound(statement)
             live |= {node.id for node in _names(statement) if isinstance(node.ctx, ast.Load)}
         elif isinstance(statement, (ast.For, ast.While)):
-            _of_block(statement.body, live | _used_first([statement]), found)
+            _of_block(statement.body, live | _used_first([statement]), _bound(statement), found)
             live |= _used_first([statement])
         elif isinstance(statement, (ast.If, ast.With)):
-            branches = [
-                _of_block(each, set(live), found) for each in (statement.body, getattr(statement, "orelse", []))
-            ]
-            live |= branches[0] | branches[1] | _used_first([statement])
+            blocks = (statement.body, getattr(statement, "orelse", []))
+            used = [_of_block(each, set(live), set().union(*map(_bound, each)), found) for each in blocks]
+            live |= used[0] | used[1] | _used_first([statement])
         else:
             live |= names
     return live

@@ -60,7 +60,7 @@ def exceed(what: str) -> NoReturn:
     raise Exceeded(what)
 
 
-class Budget:
+class StepBudget:
     """The steps of one pass: statements, calls, and the work that operators do beyond a single step."""
 
     def __init__(self) -> None:

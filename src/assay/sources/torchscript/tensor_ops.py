@@ -15,14 +15,15 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map_only
 
+from assay.checkpoint.pickle.values import MAX_DIMENSIONS
 from assay.sources.torchscript.allowed import ALLOWED
 from assay.sources.torchscript.refusal import (
     MAX_KNOWN_BYTES,
     MAX_OPS,
     MAX_OUTPUTS,
     MAX_TENSORS,
-    Budget,
     Failed,
+    StepBudget,
     exceed,
     refuse,
 )
@@ -79,7 +80,7 @@ def code_of(dtype: torch.dtype) -> int:
 class TensorOps:
     """Runs operators within the limits of one pass."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: StepBudget) -> None:
         self.budget = budget
         self._sizes: dict[int, torch.Tensor] = {}
         """Scalars that hold sizes, by id; kept, so that no other object gets the same id."""
@@ -170,6 +171,8 @@ class TensorOps:
         tensors = list(_tensors(result))
         self._count(len(tensors))
         for tensor in tensors:
+            if tensor.dim() > MAX_DIMENSIONS:
+                exceed(f"a tensor of more than {MAX_DIMENSIONS} dimensions")
             if tensor.is_meta or tensor.numel() < 1024:
                 continue
             size = tensor.untyped_storage().nbytes()
