@@ -13,7 +13,7 @@ from assay.errors import ReadError
 from assay.messages import one_line
 from assay.sources.torchscript.refusal import refuse
 
-MODULE, NAMED_TUPLE, ENUM, INTERFACE = "Module", "NamedTuple", "Enum", "ModuleInterface"
+MODULE, NAMED_TUPLE, ENUM = "Module", "NamedTuple", "Enum"
 
 
 class Source(NamedTuple):

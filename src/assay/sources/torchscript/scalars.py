@@ -53,7 +53,8 @@ def _shift_left(value: int, bits: int) -> int:
 
 
 def _round_to_zero(left: int, right: int) -> int:
-    return int(left / right) if abs(left) < 1 << 52 else left // right
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
 
 
 def _checked(value: Any) -> Any:

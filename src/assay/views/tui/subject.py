@@ -71,12 +71,7 @@ class DocumentInspector:
         """The configuration and tensors of the module."""
         module = self._document.modules[self._index(path)]
         own = ((name, self._document.tensors[at]) for name, at in module.tensors.items())
-        tensors = [
-            Attribute(
-                name, each.role if each.role in (PARAMETER, BUFFER) else "tensor", "Tensor", "", tensor_facts(each)
-            )
-            for name, each in own
-        ]
+        tensors = [Attribute(name, _kind(each), "Tensor", "", tensor_facts(each)) for name, each in own]
         configuration = [
             Attribute(name, "value", type(value).__name__, json.dumps(value, ensure_ascii=False, default=str))
             for name, value in module.config.items()
@@ -117,6 +112,7 @@ def of_document(document: Document) -> ExploredModel:
 
 
 def _kind(tensor: Tensor) -> str:
+    """The heading under which a tensor is listed; `tensor` if its role is unknown or it has none in a module."""
     return tensor.role if tensor.role in (PARAMETER, BUFFER) else "tensor"
 
 

@@ -59,15 +59,13 @@ def _content(
     ]
     if row.aliases:
         parts.append(line(("also ", "dim"), (", ".join(row.aliases), "")))
-    only_tensors = context.subject.tensors_in_tree
-    for kind, heading in TITLES:
-        # A checkpoint does not record which of its tensors are parameters.
-        title = "Tensors" if only_tensors and kind == "parameter" else heading
+    for kind, title in TITLES:
         members = [each for each in attributes if each.kind == kind]
         if members:
             parts += [Text(), Text(title, style="bold")]
             parts += [part for each in members for part in _attribute(each, details.get(each.name), context)]
     if not attributes:
+        only_tensors = context.subject.tensors_in_tree
         parts += [Text(), plain("Select a tensor." if only_tensors else "This module has no attributes.", "dim")]
     return Group(*parts)
 
