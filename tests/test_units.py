@@ -54,6 +54,8 @@ def test_three_digits_survive_and_the_number_is_below_the_next_unit(write, scale
         (units.seconds(0), "0 s"), (units.seconds(0.9996), "1 s"), (units.seconds(0.000_999_9), "1 ms"),
         (units.seconds(3e-10), "0.3 ns"), (units.seconds(59.96), "60 s"),
         (units.joules(0.999_96), "1 J"), (units.watts(999.96), "1 kW"), (units.joules(0), "0 J"),
+        (units.ratio(999_999.4), "999,999"), (units.ratio(999_999.6), "1e+06"), (units.ratio(1e12), "1e+12"),
+        (units.ratio(-3.5234e30), "-3.52e+30"), (units.ratio(12345.6), "12,346"), (units.ratio(5e200), "5e+200"),
         (units.share(1, 8), "12.5 %"), (units.share(0, 8), "0.0 %"), (units.share(1, 0), units.UNKNOWN),
     ],
 )  # fmt: skip

@@ -17,6 +17,9 @@ _TIME = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _NEXT = 0.9995
 """From this share of the next unit on, three digits round up to it: 999.96 ms is written 1 s, not 1,000 ms."""
 
+_LONGEST = 999_999.5
+"""From here on, a number without a prefix is written with an exponent: 4.36e+30."""
+
 _SMALL = ((1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"), (1e-12, "p"))
 
 
@@ -116,9 +119,9 @@ def _scaled(value: float, step: float, names: tuple[str, ...], unit: str) -> str
 
 
 def _three(value: float) -> str:
-    """Three significant digits; values of 100 and above are rounded to whole numbers, without an exponent."""
+    """Three significant digits; values from 100 up to a million are rounded to whole numbers, without an exponent."""
     if value == 0:
         return "0"
-    if abs(value) >= 100:
+    if 100 <= abs(value) < _LONGEST:
         return f"{value:,.0f}"
     return f"{value:.3g}"

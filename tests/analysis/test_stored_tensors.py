@@ -60,13 +60,30 @@ def test_one_name_that_agrees_by_chance_is_no_prefix() -> None:
     assert len(fit.extra) == 4
 
 
-@pytest.mark.parametrize(("experts", "conflicts"), [(4, 0), (3, 1)])
-def test_parts_must_add_up_to_the_tensor(experts: int, conflicts: int) -> None:
+@pytest.mark.parametrize(
+    ("experts", "lacked", "conflicts"), [((0, 1, 2, 3), (), 0), ((0, 3), (1, 2), 0), ((0, 1, 2, 3, 4), (), 1)]
+)
+@pytest.mark.parametrize("partial", [False, True])
+def test_parts_must_add_up_to_the_tensor(experts, lacked, conflicts, partial) -> None:
     tensors = model("experts.up", shape=(4, 2, 3))
     naming = expecting(tensors)._replace(target=lambda name: StoredTarget(("experts.up",), converted=True))
-    match = match_stored(tensors, [File((f"experts.{at}.up",), (2, 3)) for at in range(experts)], naming)
-    assert match.parts == [tuple(range(experts))]
+    stored = [File((f"experts.{at}.up",), (2, 3)) for at in experts]
+    match = match_stored(tensors, stored, naming, partial=partial)
+    assert match.parts == [tuple(range(len(experts)))]
     assert len(match.fit.conflicts) == conflicts
+    missing = ("experts.up",) if lacked else ()
+    assert (match.fit.unread if partial else match.fit.missing) == missing
+    assert not (match.fit.missing if partial else match.fit.unread)
+    expected = {} if partial or not lacked else {"experts.up": tuple(f"experts.{at}.up" for at in lacked)}
+    assert match.fit.missing_parts == expected
+
+
+def test_missing_parts_are_not_listed_without_end() -> None:
+    tensors = model("experts.up", shape=(1 << 40, 1))
+    naming = expecting(tensors)._replace(target=lambda name: StoredTarget(("experts.up",), converted=True))
+    for size in (1, 1 << 38):
+        stored = [File((f"experts.{at}.up",), (size, 1)) for at in range(2)]
+        assert len(match_stored(tensors, stored, naming).fit.conflicts) == 1
 
 
 def test_one_stored_tensor_can_hold_several_of_the_model() -> None:

@@ -65,6 +65,9 @@ def test_matrices_beyond_the_limit_are_left_out_by_size(tmp_path, limit, compute
     assert norms(reports[0].weights) == norms(reports[1].weights)
     (note,) = reports[0].weights.notes
     assert f"spectral norms of {len(SIZES) - len(computed)} matri" in note
+    assert ("elements were" in note) == bool(
+        computed
+    )  # a limit below the smallest matrix is not "more than 0 elements"
     assert f"assay params {path} --spectral" in note
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from types import SimpleNamespace
 
 import folders
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from versions import require
 
 import assay
@@ -134,6 +137,7 @@ def test_the_explorer_marks_what_does_not_fit(tmp_path) -> None:
     sheet = BY_ID["parameters"].make(subject)
     marks = dict(zip(sheet.paths, sheet.column("stored").values, strict=True))
     assert (marks[UP.format(0)], marks[UP.format(1)], marks["foo.weight"]) == ("missing", "3×32", "extra")
+    assert (marks["model.norm.weight"], marks["model.layers.#.mlp.down_proj.weight ×2"]) == ("yes", "yes")
     assert subject.inspector.tensor(*sheet.tensor(list(sheet.paths).index("foo.weight"))).max == 2
     tree = BY_ID["tree"].make(subject).column("missing")
     assert tree.on
@@ -165,9 +169,173 @@ def test_a_lost_shard_is_a_failure_and_no_misfit(tmp_path) -> None:
     folder = folders.saved(tmp_path / "net", folders.llama(), "sharded")
     next(folder.glob("model-00003*")).unlink()
     report = assay.check(folder, select=["W301"])
-    assert report.document.weights_fit.missing
+    fit, unread = report.document.weights_fit, report.document.weights_fit.unread
+    assert (fit.missing, fit.summary) == ((), "")
     assert "is missing" in report.document.weights.failures[0]
     assert report.findings == []
+    subject = explorer_subject(str(folder))
+    assert subject.document.weights_fit.unread == unread != ()
+    assert not any("do not fit" in note for note in subject.notes)
+    path, _, name = unread[0].rpartition(".")
+    assert "not read" in subject.inspector.tensor(path, name).problem
+    assert in_files(subject)[unread[0]] == "not read"
+    tree = BY_ID["tree"].make(subject).column("missing")
+    assert (tree.on, tree.title, tree.values[0]) == (True, "not read", len(unread))
+    assert "not read" in explorer_subject(report.document).inspector.tensor(path, name).problem
+
+
+def test_the_part_that_a_merged_tensor_lacks_is_named(tmp_path) -> None:
+    require("transformers", "5.0", "merged experts")
+    folder = folders.saved(tmp_path / "net", folders.mixtral(), "one")
+    tensors, lost = load_file(folder / "model.safetensors"), "model.layers.0.block_sparse_moe.experts.{}.w1.weight"
+    for number in (1, 3):
+        del tensors[lost.format(number)]
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    report = assay.check(folder, select=["W301"])
+    fit, merged = report.document.weights_fit, "model.layers.0.mlp.experts.gate_up_proj"
+    assert (fit.missing, fit.conflicts) == ((merged,), ())
+    assert fit.missing_parts == {merged: (lost.format(1), lost.format(3))}
+    (finding,) = report.findings
+    assert lost.format("1,3") in finding.title
+    assert finding.severity == "warning"
+
+
+def test_experts_of_another_shape_are_not_missing(tmp_path) -> None:
+    require("transformers", "5.0", "merged experts")
+    folder = folders.saved(tmp_path / "net", folders.mixtral(), "one")
+    tensors = load_file(folder / "model.safetensors")
+    halved = {name: each[:24].clone() if ".w1." in name or ".w3." in name else each for name, each in tensors.items()}
+    save_file(halved, folder / "model.safetensors", {"format": "pt"})
+    fit = assay.check(folder, select=["W301"]).document.weights_fit
+    assert fit.missing == ()
+    assert {each.name for each in fit.conflicts} == {f"model.layers.{at}.mlp.experts.gate_up_proj" for at in (0, 1)}
+
+
+BESIDE = (
+    "model.fp16.safetensors",
+    "consolidated.safetensors",
+    "model-00001-of-00002.safetensors",
+    "adapter_model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+)
+
+
+@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("has_config", [True, False])
+def test_the_standard_file_is_read_and_others_are_left_aside(tmp_path, name, has_config) -> None:
+    folder = folders.saved(tmp_path / "net", folders.llama(), "one")
+    shutil.copy(folder / "model.safetensors", folder / name)
+    if not has_config:
+        (folder / "config.json").unlink()
+    report = assay.check(folder, select=["W301"])
+    weights = report.document.weights
+    assert (weights.failures, report.findings) == ((), [])
+    assert len(weights.tensors) == len(folders.llama().state_dict())
+    noted = [] if name.endswith(".json") else [f"other weight files in the directory were not read: {name}"]
+    assert list(weights.notes) == noted
+    assert has_config is False or list(explorer_subject(str(folder)).notes)[1:] == noted
+
+
+def test_the_file_that_transformers_would_load_is_read(tmp_path) -> None:
+    names = ("model.safetensors", "model-1.safetensors", "pytorch_model.bin", "pytorch_model-1.bin")
+    for name in names:
+        (save_file if name.endswith(".safetensors") else torch.save)({name: torch.ones(1)}, tmp_path / name)
+    indices = {"model-1.safetensors": "model.safetensors", "pytorch_model-1.bin": "pytorch_model.bin"}
+    for shard, stem in indices.items():
+        (tmp_path / f"{stem}.index.json").write_text(json.dumps({"weight_map": {shard: shard}}))
+    for name in names:
+        assert [row.names[0] for row in assay.analyze_weights(tmp_path).tensors] == [name]
+        (tmp_path / (f"{indices[name]}.index.json" if name in indices else name)).unlink()
+
+
+def test_tensors_in_several_files_are_noted_once(tmp_path) -> None:
+    folder = folders.saved(tmp_path / "net", folders.llama(), "one")
+    (folder / "model.safetensors").rename(folder / "a.safetensors")
+    shutil.copy(folder / "a.safetensors", folder / "b.safetensors")
+    report = assay.check(folder, select=["W301"])
+    count = len(folders.llama().state_dict())
+    assert report.document.weights.failures == ()
+    assert report.document.weights.notes == (f"more than one file has {count} tensors, such as lm_head.weight",)
+    assert report.findings == []
+
+
+def in_files(subject) -> dict[str, str]:
+    sheet = BY_ID["parameters"].make(subject)
+    return dict(zip(sheet.paths, sheet.column("stored").values, strict=True))
+
+
+def gain_of(folder) -> tuple[list[str], float, float]:
+    """The tensors of the plan of bit widths, and what it gains: bytes and their share."""
+    (finding,) = assay.check(folder, measure=False, select=["W209"]).findings
+    return [row.name for row in finding.plan], finding.gain.amount.value, finding.gain.share.value
+
+
+def test_gains_count_only_tensors_of_the_model(tmp_path) -> None:
+    model = big()
+    names, gained, share = gain_of(folders.write(tmp_path / "whole", model, model.state_dict()))
+    extra = {**model.state_dict(), "model.layers.7.mlp.up_proj.weight": torch.randn(512, 256), "foo": torch.randn(9)}
+    assert gain_of(folders.write(tmp_path / "extra", model, extra)) == (names, gained, share)
+    assert share == pytest.approx(gained / sum(each.numel() * 4 for each in model.parameters()))
+
+
+def test_the_share_of_a_gain_is_of_all_weights_of_the_model(tmp_path) -> None:
+    model, tensors = big(), dict(big().state_dict())
+    del tensors["model.layers.0.mlp.up_proj.weight"]
+    names, gained, share = gain_of(folders.write(tmp_path / "net", model, tensors))
+    assert "model.layers.0.mlp.up_proj.weight" not in names
+    assert share == pytest.approx(gained / sum(each.numel() * 4 for each in model.parameters()))
+
+
+def test_unequal_copies_of_a_tied_tensor_are_gained_once(tmp_path) -> None:
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=256, n_layer=1, n_head=2, vocab_size=512))
+    tensors = {**model.state_dict(), "lm_head.weight": torch.randn(512, 256)}
+    folder = folders.write(tmp_path / "net", model, tensors)
+    names, gained, share = gain_of(folder)
+    assert "transformer.wte.weight" in names
+    assert "lm_head.weight" not in names
+    assert share == pytest.approx(gained / sum(each.numel() * 4 for each in model.parameters()))
+
+
+def big():
+    """A Llama with matrices that are worth a plan."""
+    torch.manual_seed(0)
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 256, "intermediate_size": 512}
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, vocab_size=100))
+
+
+def test_the_explorer_marks_tied_tensors_whose_copies_differ(tmp_path) -> None:
+    model = folders.gpt2()
+    equal = folders.write(tmp_path / "equal", model, model.state_dict())
+    subject = explorer_subject(str(equal))
+    assert subject.document.weights_fit.untied == ()
+    assert in_files(subject)["transformer.wte.weight"] == "yes"
+    tensors = {**model.state_dict(), "lm_head.weight": torch.ones(100, 32)}
+    subject = explorer_subject(str(folders.write(tmp_path / "net", model, tensors)))
+    assert subject.document.weights_fit.untied == (("transformer.wte.weight", "lm_head.weight"),)
+    assert in_files(subject)["transformer.wte.weight"] == "copies differ"
+    assert [finding.code for finding in subject.document.findings if finding.code[0] == "W"] == ["W301"]
+
+
+def test_a_folder_without_weights_is_called_so(tmp_path) -> None:
+    folder = folders.saved(tmp_path / "net", folders.llama(), "one")
+    (folder / "model.safetensors").unlink()
+    assert "no values of weights: the folder holds none" in explorer_subject(str(folder)).notes
+
+
+def test_a_model_of_a_part_of_the_config_is_built(tmp_path) -> None:
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
+    text = {**sizes, "vocab_size": 100, "max_position_embeddings": 16, "bos_token_id": 1, "eos_token_id": 2}
+    vision = {**sizes, "image_size": 32, "patch_size": 8}
+    config = transformers.CLIPConfig(text_config=text, vision_config=vision, projection_dim=16)
+    model = transformers.CLIPModel(config)
+    folder = folders.write(tmp_path / "net", model, model.state_dict(), architectures=["CLIPTextModel"])
+    report = assay.check(folder, select=["W301"])
+    expected, info = transformers.CLIPTextModel.from_pretrained(folder, output_loading_info=True)
+    assert report.document.modules[0].class_name == "CLIPTextModel"
+    assert parameters(report.document).count == sum(each.numel() for each in expected.parameters())
+    assert report.document.weights_fit.missing == ()
+    assert set(report.document.weights_fit.extra) == set(info["unexpected_keys"])
 
 
 def test_the_shape_in_the_files_is_stated(tmp_path) -> None:

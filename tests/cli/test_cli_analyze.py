@@ -366,3 +366,35 @@ def test_torch_uses_the_threads_of_the_environment(analyzed):
     )
     assert done.returncode == 0, done.stderr
     assert files.load(Path("assay_analysis") / command.DOCUMENT).profile.threads == 1
+
+
+def test_an_empty_tensor_is_not_missing(analyzed):
+    save_file({"weight": torch.randn(8, 8), "none": torch.zeros(0, 4)}, "e.safetensors")
+    result = analyzed("e.safetensors")
+    assert result.code == 0
+    assert "not analysed" not in result.out
+
+
+def test_kinds_of_op_are_named_by_their_layers_and_alike_ones_share_a_row(analyzed):
+    Path("gelu.py").write_text(
+        "import torch\nfrom torch import nn\n\nclass Gelu(nn.Module):\n    def forward(self, x):\n"
+        "        return 0.5 * x * (1.0 + torch.tanh(0.8 * (x + 0.04 * x * x * x)))\n\n"
+        "def load():\n    return nn.Sequential(nn.Linear(8, 8), Gelu(), nn.Linear(8, 8), nn.Linear(8, 8))\n"
+    )
+    shown = analyzed("gelu.py::load", "--inputs", "3x8", "--full", "--width", "80").out
+    table = shown[shown.index("PRUNING AND QUANTIZATION BY KIND OF OP") :].partition("\n\n")[0]
+    rows = [tuple(line.split()[:2]) for line in table.splitlines() if re.match(r"(F|torch)\.", line)]
+    assert len(rows) == len(set(rows))
+    assert {("F.linear", "0"), ("F.linear", "2–3"), ("torch.mul", "1"), ("torch.add", "1")} <= set(rows)
+
+
+@pytest.mark.parametrize(
+    ("level", "flags", "code"), [("1", [], 0), ("2", [], 0), ("", ["--inference"], 4), ("1", ["--profile"], 4)]
+)
+def test_time_is_missing_only_if_an_option_asked_for_it(analyzed, monkeypatch, level, flags, code):
+    monkeypatch.setenv("PYTORCH_PROFILER_LEVEL", level)
+    save_file({"weight": torch.randn(8, 8)}, "w.safetensors")
+    result = analyzed("w.safetensors", *flags)
+    assert result.code == code
+    assert ("incomplete: time was not measured" in result.err) == bool(code)
+    assert "time was not measured: w.safetensors contains weights without code" in result.err

@@ -54,6 +54,14 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(document, capsys, comma
     assert "unknown column 'flosp': did you mean" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("command", ["cost", "modules", "ops", "memory"])
+def test_an_unknown_column_is_refused_before_anything_is_printed(document, capsys, command):
+    assert run([command, document, "--columns", "conut"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "unknown column 'conut': " in printed.err
+
+
 def test_a_long_measurement_is_printed_although_a_column_does_not_exist(document, capsys):
     assert run(["profile", document, "--columns", "tolat"]) == 2
     printed = capsys.readouterr()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 
 import folders
@@ -93,3 +95,49 @@ def test_a_model_and_its_weights_are_joined(in_place, cli) -> None:
     )
     assert "not in the files" in saved.inspector.tensor("model.norm", "weight").problem
     assert "foo.weight" in cli("report", "net.assay.json", "--format", "md", "-o", "-").out
+
+
+def test_a_folder_without_weights_is_called_so(in_place, cli) -> None:
+    folders.saved(in_place / "net", folders.llama(), "one")
+    (in_place / "net" / "model.safetensors").unlink()
+    for command in (["check", "net", "--no-measure"], ["analyze", "net", "--dir", "out"]):
+        shown = " ".join(cli(*command).out.split())
+        assert "values of weights (net holds none: give a checkpoint of the model as weights)" in shown
+        assert "problems in weights and outputs" not in shown
+    assert "(assay check net)" in cli("check", "net", "--no-weights").out
+
+
+def test_weights_that_were_left_aside_are_noted_and_a_lost_shard_is_counted(in_place, cli) -> None:
+    folders.saved(in_place / "net", folders.llama(), "one")
+    (in_place / "net" / "model.safetensors").rename(in_place / "net" / "model.fp16.safetensors")
+    folders.llama().save_pretrained(in_place / "net")
+    done = cli("check", "net", "--no-measure")
+    assert (done.code, done.err.count("model.fp16.safetensors")) == (0, 1)
+    assert "were not read" not in cli("check", "net", "--no-measure", "-q").err
+    (in_place / "net" / "model.safetensors").unlink()
+    folders.llama().save_pretrained(in_place / "net", max_shard_size="20KB")
+    next((in_place / "net").glob("model-00003*")).unlink()
+    done = cli("params", "net")
+    assert done.code == 4
+    assert "partial: 1 file not read or incomplete" in done.out
+
+
+@pytest.mark.parametrize("command", ["summary", "cost", "memory", "modules", "extract"])
+def test_a_command_that_requires_torch_names_it(in_place, command) -> None:
+    """In a process of its own, in which torch cannot be imported."""
+    folders.saved(in_place / "net", folders.llama(), "one")
+    code = f"import sys; sys.modules['torch'] = None; from assay.cli.main import main; main(['{command}', 'net'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "error: torch is required but cannot be imported" in done.stderr
+    assert "pip install torch-assay[torch]" in done.stderr
+
+
+def test_quiet_silences_transformers_too(in_place) -> None:
+    folders.saved(in_place / "net", folders.gpt2(), "one")
+    config = json.loads((in_place / "net" / "config.json").read_text())
+    (in_place / "net" / "config.json").write_text(json.dumps({**config, "bos_token_id": 50256}))
+    code = "from assay.cli.main import main; main(['summary', 'net', '-q'])"
+    environment = {name: value for name, value in os.environ.items() if name != "TRANSFORMERS_VERBOSITY"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

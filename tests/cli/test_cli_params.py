@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -350,3 +351,21 @@ def test_the_prunable_tensors_come_first(cli, in_place):
     write(in_place / "m.safetensors", {"dense.weight": values, "sparse.weight": values * (values > 1)})
     rows = cli("params", "m.safetensors", "--sort", "prunable", "--format", "csv").out.splitlines()
     assert [row.partition(",")[0] for row in rows[1:]] == ["sparse.weight", "dense.weight"]
+
+
+def test_an_unknown_column_is_refused_before_anything_is_read_or_printed(cli, model, monkeypatch):
+    monkeypatch.setattr("assay.api.weights.weights_document", lambda *_, **__: pytest.fail("values were read"))
+    for form in ("table", "csv"):
+        result = cli("params", "m.safetensors", "--columns", "tensor,conut", "--format", form)
+        assert (result.code, result.out) == (2, "")
+        assert "unknown column 'conut': did you mean count?" in result.err
+
+
+def test_columns_without_values_are_accepted(cli, model):
+    result = cli("params", "m.safetensors", "--columns", "name,role,norm")
+    assert (result.code, result.err) == (0, "")
+    assert re.search(r"^layers.0–11.weight ×12 +– +–$", result.out, re.MULTILINE)
+    rows = list(
+        csv.DictReader(io.StringIO(cli("params", "m.safetensors", "--columns", "name,role", "--format", "csv").out))
+    )
+    assert {row["role"] for row in rows} == {""}

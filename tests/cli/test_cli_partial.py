@@ -331,7 +331,7 @@ def test_totals_without_a_lost_shard_are_partial(in_place, capsys):
     Path("m-00002-of-00002.safetensors").unlink()
     assert run(["params", "m.safetensors.index.json", "--save", "m.assay.json"]) == 4
     shown = capsys.readouterr().out
-    assert shown.splitlines()[0].endswith("partial: 1 file not read")
+    assert shown.splitlines()[0].endswith("partial: 1 file not read or incomplete")
     assert "\ntotal (partial) " in shown
     run(["params", "m.partial.assay.json", "--format", "json"])
     assert json.loads(capsys.readouterr().out)["partial"] is True

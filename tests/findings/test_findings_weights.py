@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
 import torch
 from finding_models import in_weights, values
+
+import assay
 
 
 def noise(*shape, seed=0, **options):
@@ -135,6 +138,14 @@ def test_batch_norm_that_was_never_updated():
     fresh.train()(noise(8, 4))
     named = {f"norm__{name}": tensor for name, tensor in fresh.state_dict().items()}
     assert in_weights("W107", **named) is None
+
+
+def test_layers_with_running_statistics_are_named_by_their_classes():
+    batch, instance = torch.nn.BatchNorm2d(4), torch.nn.InstanceNorm2d(4, affine=True, track_running_stats=True)
+    for layers, noun in (((batch, batch), "2 BatchNorm layers"), ((batch, instance), "2 normalisation layers")):
+        findings = assay.check(torch.nn.Sequential(*map(copy.deepcopy, layers)), torch.zeros(1, 4, 2, 2)).findings
+        (finding,) = (one for one in findings if one.code == "W107")
+        assert finding.title == f"{noun} were never updated (num_batches_tracked = 0): 0–1"
 
 
 def test_a_new_model_is_a_note_and_lost_statistics_are_a_warning():

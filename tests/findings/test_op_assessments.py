@@ -159,7 +159,9 @@ def test_findings_about_its_module_come_first_if_severe_and_last_otherwise():
     assert by_op(document, [severe, mild])["linear"].findings == ("W101", "S203")
     assert by_op(document, [mild])["linear"].recommendation == plain
     norm = finding("S203", "advice", at["norm"])
-    assert by_op(document, [norm])["layer_norm"].recommendation.startswith("See S203: ")
+    about_module = by_op(document, [norm])["layer_norm"].recommendation
+    assert about_module.startswith("See S203: ")
+    assert about_module.endswith(" (in its module)")
     assert by_op(document, [norm])["relu"].recommendation == "none: no weight matrix, no finding"
 
 

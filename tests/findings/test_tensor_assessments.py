@@ -180,3 +180,32 @@ def test_values_that_were_not_read_are_unknown():
     for one in (weight, bias):
         assert (one.pruning_potential, one.unknown) == (None, "the values were not read")
     assert (weight.recommendation, bias.recommendation) == ("", "keep: not a matrix")
+
+
+def test_the_reason_for_unknown_figures_is_the_true_one():
+    found = assessed(nan=torch.full((64, 64), math.nan), large=torch.randn(64, 64, dtype=torch.float64) * 1e200)
+    assert found["nan"].unknown == "4,096 values are NaN or infinite"
+    assert found["large"].unknown == "the sum of squares overflows"
+
+
+ONE_LARGE = NORMAL.copy()
+ONE_LARGE[0, 0] = 1000.0
+LARGE_ROWS = NORMAL * np.where(np.arange(128) < 2, 100.0, 1.0)[:, None]
+
+
+@pytest.mark.parametrize("values", [ONE_LARGE, LARGE_ROWS, RANDOM.standard_cauchy(size=(128, 256))])
+def test_a_matrix_ruled_by_outliers_is_to_be_checked_and_not_pruned(values):
+    one = assessed(layer=values)["layer"]
+    share = prunable(values)
+    squares = np.sort(np.square(values.astype(np.float32).astype(np.float64)).ravel())
+    kept = squares[int(share * squares.size) :].sum() / squares.sum()
+    assert one.pruning_potential == pytest.approx(share, rel=1e-4)
+    assert one.action == "check"
+    few, most = f"{100 * (1 - share):.1f} %", f"{math.floor(1000 * kept) / 10:.1f} %"
+    assert one.recommendation == f"Check its outliers: {few} of its weights have {most} of the sum of squares"
+
+
+def test_a_matrix_of_few_alike_weights_is_to_be_pruned():
+    nearly_zero = np.where(RANDOM.random(NORMAL.shape) < 0.02, 1.0, 1e-4) * UNIFORM
+    one = assessed(layer=nearly_zero)["layer"]
+    assert (one.action, one.recommendation) == ("prune", f"Prune {100 * prunable(nearly_zero):.1f} % of its weights")

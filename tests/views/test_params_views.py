@@ -14,6 +14,7 @@ from assay.document.document import Document
 from assay.document.rows import Module
 from assay.document.weights import Histogram, Norms, Rounding, Spectral, TensorStatistics
 from assay.views import tables
+from assay.views.choosing import Choice, choose
 from assay.views.json.files import encode
 from assay.views.json.params import params_file
 from assay.views.json.schema import schema
@@ -88,7 +89,7 @@ def test_a_name_that_contains_the_number_placeholder_is_handled():
 def notes(*rows, **options):
     """The notes by the names of the rows."""
     report = params_report(document(*rows), ParamsOptions(**options))
-    return {row["tensor"]: row["note"] for row in report.data.values()}
+    return {row["name"]: row["note"] for row in report.data.values()}
 
 
 def layers(count=12, **figures):
@@ -137,7 +138,7 @@ def test_a_slight_outlier_is_only_listed():
 def test_the_trend_draws_the_standard_deviations_in_numerical_order():
     rows = [row(f"l.{i}.w", [0.0, float(i)]) for i in (2, 0, 1, 3, 10)] + [row("a", [1.0]), row("b.0", [1.0, 2.0])]
     report = params_report(document(*rows, row("b.1", [1.0, 2.0])), ParamsOptions())
-    trends = {line["tensor"]: line["trend"] for line in report.data.values()}
+    trends = {line["name"]: line["trend"] for line in report.data.values()}
     assert trends == {"l.0–3,10.w ×5": " ▁▂▃█", "a": "", "b.0–1 ×2": ""}
 
 
@@ -222,7 +223,7 @@ def test_spectral_norms_are_shown_with_their_error():
     found = Spectral(norm=3.5, norm_error=0.25, stable_rank=2.0, effective_rank=4.0)
     out = text(document(row("w", [[1.0, 2.0]], spectral=found)))
     assert "spectral norm" in out
-    assert all(figure in out for figure in ("3.5", "0.25"))
+    assert all(figure in out for figure in ("3.5", "0.25", " ≤ 4"))
     assert "spectral" not in text(document(row("w", [1.0])))
 
 
@@ -259,3 +260,17 @@ def test_the_json_is_complete_and_matches_its_schema():
     assert data["totals"] == {"tensors": 2, "count": 3, "bytes": 12}
     assert data["weights"]["tensors"][0]["mean"] == 1.5
     assert "skewness" not in data["weights"]["tensors"][0]
+
+
+def test_values_of_any_size_are_short():
+    made = row("w", [[-3.52336e30, 4.3573e30]])
+    out = text(document(made))
+    assert "-3.52e+30  4.36e+30" in out
+
+
+def test_roles_and_names_of_sort_keys_are_columns_even_if_nothing_is_known_of_them():
+    (table, *_) = choose(
+        [params_report(document(row("w", [1.0])), ParamsOptions()).data], Choice(("name", "role", "nan"))
+    )
+    assert table.values() == [{"name": "w", "role": None, "nan": 0}]
+    assert "role" not in text(document(row("w", [1.0])))

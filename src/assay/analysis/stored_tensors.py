@@ -9,11 +9,15 @@ from math import prod
 from typing import NamedTuple, Protocol
 
 from assay.analysis.parameters import elements
+from assay.document.document import Document
 from assay.document.rows import Tensor
+from assay.document.weights import TensorStatistics
 from assay.document.weights_fit import ShapeConflict, WeightsFit
 
 MAX_PREFIX = 2
 """Components of a name that a checkpoint may have more or fewer than the model."""
+MAX_PARTS = 1 << 14
+"""A tensor that would be made of more parts is not searched for missing ones."""
 
 
 class Stored(Protocol):
@@ -68,11 +72,32 @@ class StoredMatch(NamedTuple):
         return names
 
 
-def match_stored(tensors: Sequence[Tensor], stored: Sequence[Stored], naming: Naming, path: str = "") -> StoredMatch:
-    """The stored tensors that belong to each of the model's `tensors`, and how the two differ."""
+def rows_of_model(document: Document) -> list[TensorStatistics]:
+    """The stored tensors; if they were compared with a model, those that it has, unequal copies of one only once.
+
+    All of them if the files hold the model in another form, or none of its tensors.
+    """
+    rows, fit = document.weights.tensors if document.weights is not None else [], document.weights_fit
+    if fit is None or fit.quantization:
+        return rows
+    lacking = {*fit.missing, *fit.unread}
+    names = {name for tensor in document.tensors for name in tensor.names}
+    names |= {part for name, parts in fit.stored_as.items() if name not in lacking for part in parts}
+    names -= {copy for tied in fit.untied for copy in tied[1:]}
+    return [row for row in rows if row.names[0] in names] or rows
+
+
+def match_stored(
+    tensors: Sequence[Tensor], stored: Sequence[Stored], naming: Naming, path: str = "", *, partial: bool = False
+) -> StoredMatch:
+    """The stored tensors that belong to each of the model's `tensors`, and how the two differ.
+
+    If the files were read only in `partial`, they may contain what was not found.
+    """
     rows = {name: row for row, tensor in enumerate(tensors) for name in tensor.names}
     parts: list[list[int]] = [[] for _ in tensors]
-    loose, converted = [], set()
+    loose: list[int] = []
+    converted: set[int] = set()
     for at, each in enumerate(stored):
         targets = [naming.target(name) for name in each.names]
         found = dict.fromkeys(rows[name] for target in targets for name in target.names if name in rows)
@@ -87,10 +112,15 @@ def match_stored(tensors: Sequence[Tensor], stored: Sequence[Stored], naming: Na
         parts[row].append(at)
     extra = [stored[at].names[0] for at in loose if at not in moved]
     final = [tuple(each) for each in parts]
+    incomplete = dict(_incomplete(tensors, stored, final, converted))
+    missing = tuple(tensors[row].names[0] for row in sorted({*_absent(tensors, final, naming), *incomplete}))
+    lacked = {tensors[row].names[0]: names for row, names in incomplete.items()}
     fit = WeightsFit(
         path,
-        tuple(_missing(tensors, final, naming)),
-        tuple(_conflicts(tensors, stored, final, converted)),
+        () if partial else missing,
+        {} if partial else lacked,
+        missing if partial else (),
+        tuple(_conflicts(tensors, stored, final, converted, incomplete)),
         (),
         tuple(name for name in extra if naming.ignored is None or not naming.ignored.search(name)),
         _stored_as(tensors, stored, final),
@@ -135,21 +165,52 @@ def _cut(name: str) -> Iterable[tuple[str, str]]:
         yield ".".join(parts[:count]) + ".", ".".join(parts[count:])
 
 
-def _missing(tensors: Sequence[Tensor], parts: Sequence[Sequence[int]], naming: Naming) -> Iterable[str]:
-    for tensor, own in zip(tensors, parts, strict=True):
+def _absent(tensors: Sequence[Tensor], parts: Sequence[Sequence[int]], naming: Naming) -> Iterable[int]:
+    for row, (tensor, own) in enumerate(zip(tensors, parts, strict=True)):
         names = [name for name in tensor.names if name in naming.expected]
         if not own and names and not (naming.optional and any(map(naming.optional.search, names))):
-            yield tensor.names[0]
+            yield row
+
+
+def _incomplete(
+    tensors: Sequence[Tensor], stored: Sequence[Stored], parts: Sequence[Sequence[int]], converted: set[int]
+) -> Iterable[tuple[int, tuple[str, ...]]]:
+    """Tensors that are stacked from equal parts, one per number in their names, and the parts that are not stored."""
+    for row, (tensor, own) in enumerate(zip(tensors, parts, strict=True)):
+        shapes, whole = {stored[part].shape for part in own}, elements(tensor.type) or 0
+        count = whole // (prod(min(shapes)) or 1) if len(shapes) == 1 else 0
+        if len(own) < count <= MAX_PARTS and tensor.type.shape[0] <= count and converted.issuperset(own):
+            lacked = _gaps([stored[part].names[0] for part in own], tensor.type.shape[0])
+            if len(own) + len(lacked) == count:
+                yield row, lacked
+
+
+def _gaps(names: Sequence[str], count: int) -> tuple[str, ...]:
+    """The names that a series of `count` numbers lacks: `x.1.b` for `x.0.a`, `x.1.a` and `x.0.b` if it is 2."""
+    split = [name.split(".") for name in names]
+    varying = [at for at, each in enumerate(zip(*split, strict=False)) if len(set(each)) > 1]
+    numbers = [at for at in varying if all(parts[at].isdecimal() for parts in split)]
+    if len(numbers) != 1:
+        return ()
+    (at,) = numbers
+    kinds = dict.fromkeys((".".join(parts[:at]), ".".join(parts[at + 1 :])) for parts in split)
+    every = (f"{before}.{number}.{after}" for number in range(count) for before, after in kinds)
+    known = set(names)
+    return tuple(name for name in every if name not in known)
 
 
 def _conflicts(
-    tensors: Sequence[Tensor], stored: Sequence[Stored], parts: Sequence[Sequence[int]], converted: Collection[int]
+    tensors: Sequence[Tensor],
+    stored: Sequence[Stored],
+    parts: Sequence[Sequence[int]],
+    converted: Collection[int],
+    incomplete: Collection[int],
 ) -> Iterable[ShapeConflict]:
     """Tensors of another shape than those stored for them; parts must add up, unless others share them."""
     uses = Counter(part for own in parts for part in own)
-    for tensor, own in zip(tensors, parts, strict=True):
+    for row, (tensor, own) in enumerate(zip(tensors, parts, strict=True)):
         shapes = [stored[part].shape for part in own]
-        if all(shape == tensor.type.shape for shape in shapes):
+        if row in incomplete or all(shape == tensor.type.shape for shape in shapes):
             continue
         adds_up = sum(map(prod, shapes)) == elements(tensor.type) or any(uses[part] > 1 for part in own)
         if not adds_up or not all(part in converted for part in own):

@@ -36,11 +36,13 @@ from assay.document.document import Document
 from assay.document.findings import Finding
 from assay.document.trials import TrialResult
 from assay.errors import InputsError, UsageError
+from assay.findings.brief_model import WEIGHT_VALUES
 from assay.findings.catalogue import selected_rules
 from assay.findings.engine import CheckResult, OnRule, Skipped, apply, ranked, weighed
 from assay.findings.rule import Rule
 from assay.findings.verified import verified
 from assay.machine.limits import device_of, limits_of
+from assay.messages import one_line
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
@@ -284,6 +286,18 @@ def _weights_source(opened: Opened, evidence: EvidenceOptions) -> Any:
     if not evidence.read_weights:
         return None
     return evidence.weights if evidence.weights is not None else own_weights(opened)
+
+
+def no_values(opened: Opened) -> str:
+    """Why a model without weights of its own has no values to check."""
+    problem = f"{one_line(opened.origin.location)} holds none" if opened.origin.kind == "config" else "not loaded"
+    return f"{problem}: give a checkpoint of the model as weights"
+
+
+def missing_values(document: Document, opened: Opened, evidence: EvidenceOptions) -> dict[str, str]:
+    """The entry of `missing` in a brief for weights that were to be read but do not exist; empty if they do."""
+    is_lacking = evidence.read_weights and document.weights is None and opened.document is None
+    return {WEIGHT_VALUES: no_values(opened)} if is_lacking and opened.traced is None else {}
 
 
 def own_weights(opened: Opened) -> Opened | None:

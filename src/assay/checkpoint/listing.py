@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from assay.checkpoint.dtypes import item_bytes, unreadable
 from assay.checkpoint.entries import ByteRange, Entry, alignment
 from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.values import MAX_DIMENSIONS, RawStorage, TensorValue, contiguous_strides
-from assay.document.roles import joint_role
+from assay.document.roles import ATTRIBUTE, joint_role
 from assay.errors import ReadError
 from assay.messages import one_line, plural
 
@@ -61,10 +61,13 @@ def list_tensors(
             views[key] = view
     first: dict[int, int] = {}
     entries: list[Entry] = []
+    roles = roles or {}
     for key, view in views.items():
         shares = first.setdefault(key[0], len(entries))
-        entry = _entry(path, tuple(names[key]), view, shares if shares != len(entries) else None)
-        role = joint_role([roles.get(name, "") for name in entry.names]) if roles else ""
+        # An attribute that holds a parameter, as `_flat_weights` of recurrent layers does, is not another name of it.
+        own = [name for name in names[key] if roles.get(name) != ATTRIBUTE] or names[key]
+        entry = _entry(path, tuple(own), view, shares if shares != len(entries) else None)
+        role = joint_role([roles.get(name, "") for name in entry.names])
         entries.append(replace(entry, role=role) if role else entry)
     return entries
 
@@ -138,6 +141,13 @@ def _entry(path: str, names: tuple[str, ...], view: _View, shares: int | None) -
     span = ByteRange(storage.file, storage.offset, storage.length)
     size = min(distinct * width, storage.length)
     return Entry(names, dtype, shape, strides, span, size, aligned, view.offset, problem, shares, encoded)
+
+
+def uninitialized_note(names: Sequence[str]) -> tuple[str, ...]:
+    """The note that lazy tensors are not listed; empty if there are none."""
+    shown = ", ".join(one_line(name, 60) for name in names[:5])
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return (f"not listed, because lazy modules have no shapes before they run: {shown}{more}",) if names else ()
 
 
 def raise_invalid(path: str, name: str, why: str) -> NoReturn:

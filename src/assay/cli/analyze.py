@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,7 @@ def analyze(
     the files are called *.partial.* and the exit code is 4.
     """
     messages.line.step(OPENING)
-    from assay.api.analyze.run import INFERENCE, PROFILE, STRUCTURE, analysis_of
+    from assay.api.analyze.run import INFERENCE, PROFILE, REAL_PASS, STRUCTURE, TIME, analysis_of
 
     default = (STRUCTURE, INFERENCE, PROFILE)[host.profiler_level() or 0]
     depth = PROFILE if profile else INFERENCE if inference else default
@@ -98,7 +99,8 @@ def analyze(
             progress=messages.line.read,
         )
     source, full = as_typed(model, inputs, options), full or messages.verbose > 0
-    return _write(messages, analysis, folder, weights, output, source, force=force, full=full)
+    asked = {TIME} if inference or profile else set()
+    return _write(messages, analysis, folder, weights, output, source, {REAL_PASS, *asked}, force=force, full=full)
 
 
 def _refuse_unused(depth: str) -> None:
@@ -118,11 +120,12 @@ def _write(
     weights: str | None,
     output: Output,
     source: str,
+    asked: Collection[str],
     *,
     force: bool,
     full: bool,
 ) -> int:
-    """Print the report, write the files to `folder`, and return the exit code."""
+    """Print the report, write the files to `folder`, and return the exit code: 4 if a part in `asked` is missing."""
     from assay.api.report.formats import HTML, encoded
     from assay.api.report.subject import subject_of
     from assay.document import files
@@ -134,7 +137,7 @@ def _write(
     _print_notes(messages, analysis, weights)
     rows, device = achieved_rows(messages, document), device_of(document)
     common = common_sections(analysis, verbose=messages.verbose > 0)
-    code = _exit_code(messages, analysis)
+    code = _exit_code(messages, analysis, asked)
     contents = {
         DOCUMENT: files.encode(document, DOCUMENT),
         PAGE: encoded(subject_of(analysis, source=source, full=full), HTML),
@@ -157,7 +160,7 @@ def _print_notes(messages: Messages, analysis: Analysis, weights: str | None) ->
         messages.detail(f"{skipped.code} skipped: {skipped.why}")
 
 
-def _exit_code(messages: Messages, analysis: Analysis) -> int:
+def _exit_code(messages: Messages, analysis: Analysis, asked: Collection[str]) -> int:
     from assay.api.analyze.run import REAL_PASS, TIME
     from assay.cli.observed import exit_code, weights_exit_code
 
@@ -165,9 +168,13 @@ def _exit_code(messages: Messages, analysis: Analysis) -> int:
     if stopped:
         return stopped
     code = weights_exit_code(messages, analysis.document)
-    # Both were requested: without them the result is incomplete.
     for name in (REAL_PASS, TIME):
-        if name in analysis.missing:
-            messages.warn(f"incomplete: {name} was not measured: {analysis.missing[name]}")
+        if name not in analysis.missing:
+            continue
+        why = f"{name} was not measured: {analysis.missing[name]}"
+        if name in asked:
+            messages.warn(f"incomplete: {why}")
             code = PartialError.exit_code
+        else:  # only the environment chose to measure it
+            messages.note(why)
     return code

@@ -78,7 +78,7 @@ def check(
     them.
     """
     from assay.api.attempt import check_can_try
-    from assay.api.check import EvidenceOptions, check_document, document_to_check
+    from assay.api.check import EvidenceOptions, check_document, document_to_check, missing_values
     from assay.cli.observed import (
         exit_code,
         report_not_run,
@@ -122,11 +122,14 @@ def check(
     report_run(messages, document, fresh=opened.document is None)
     warn_of_other_weights(messages, document, weights)
     report_not_run(messages, document)
+    for note in document.weights.notes if document.weights is not None else ():
+        messages.note(note)
     code = exit_code(messages, document) or weights_exit_code(messages, document)
     save_document(result.document, shown, partial=bool(code))
     for skipped in result.skipped:
         messages.detail(f"{skipped.code} skipped: {skipped.why}")
-    outcome = team_result(plan, result, achieved_rows(messages, document), as_typed(model, inputs, running))
+    missing = missing_values(document, opened, evidence)
+    outcome = team_result(plan, result, achieved_rows(messages, document), as_typed(model, inputs, running), missing)
 
     def report() -> Report:
         return outcome.report(choice_of(shown), verbose=messages.verbose > 0)

@@ -16,7 +16,7 @@ from typing import NoReturn
 import click
 
 from assay.cli.stderr import Messages
-from assay.errors import INTERNAL, INTERRUPTED, OK, AssayError, UserCodeError, WriteError
+from assay.errors import INTERNAL, INTERRUPTED, OK, AssayError, ReadError, UserCodeError, WriteError
 from assay.version import __version__
 from assay.views.plain import plain
 from assay.views.terminal import is_utf8
@@ -50,8 +50,8 @@ MODEL is one of:
   file.py::function    a function or class that builds the model
   package.module:name  the same, imported from a package
   directory            with config.json, or a checkpoint
-  file or URL          checkpoint, .pt2 file, saved document; TorchScript and
-                       pickled modules need --trust to run
+  file or URL          checkpoint, TorchScript or .pt2 file, saved document;
+                       a pickled module needs --trust
 """
 """Shown below the options of every command that takes MODEL."""
 EXIT_CODES = """\b
@@ -158,8 +158,18 @@ def run(arguments: Sequence[str]) -> int:
         messages.fail(f"{error.filename or 'output'}: {error.strerror or error}", error)
         return WriteError.exit_code
     except Exception as error:  # noqa: BLE001  a bug in Assay is reported in one line too
-        messages.fail_internally(error)
-        return INTERNAL
+        return _fail_unexpectedly(error, messages)
+
+
+def _fail_unexpectedly(error: Exception, messages: Messages) -> int:
+    """The exit code after a line about an optional package that is not installed, or about a bug in Assay."""
+    from assay.sources.needs import EXTRAS, required_message
+
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        messages.fail(required_message(error.name, error), error)
+        return ReadError.exit_code
+    messages.fail_internally(error)
+    return INTERNAL
 
 
 def _invoke(arguments: Sequence[str], messages: Messages) -> int:

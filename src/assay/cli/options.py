@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -121,6 +122,8 @@ def _json_object(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 def _set_verbosity(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     setattr(ctx.ensure_object(Messages), str(param.name), value)
+    if param.name == "quiet" and value:
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 
 def options_as_value(

@@ -62,6 +62,7 @@ def emit(
     encoders: Mapping[str, Callable[[], bytes]],
     *,
     partial: bool = False,
+    measured: bool = False,
 ) -> None:
     """Write a result to stdout or to the output file; a `partial` one is written beside it, as `name.partial.json`.
 
@@ -69,7 +70,8 @@ def emit(
     from `view`. Without an encoder of its own, a command's JSON is the rows of `view`.
 
     Raises:
-        UsageError: A chosen column does not exist; everything has been written then, with the default columns.
+        UsageError: A chosen column does not exist. Of a `measured` result, everything has been written then, with the
+            default columns: what took long to measure is not lost to a misspelled column.
     """
     problem: UsageError | None = None
     if output.format in encoders:
@@ -79,7 +81,9 @@ def emit(
         whole = report.as_report(view())
         try:
             chosen = _chosen(whole, output)
-        except UsageError as error:  # what took long to measure is not lost to a misspelled column
+        except UsageError as error:
+            if not measured:
+                raise
             chosen, problem = whole, error
         data = _RENDERERS[output.format](chosen, output).encode()
     if output.output is None:
@@ -106,7 +110,7 @@ def write_result(path: Path, data: bytes, *, partial: bool, overwrite: bool) -> 
 
 def show(view: Report, output: Output) -> None:
     """Print a report on stdout as text."""
-    emit(output, lambda: view, {})
+    emit(output, lambda: view, {}, measured=True)
 
 
 def _text(view: Report, output: Output) -> str:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.options import OptionGroups, Output, output_options_with, sort_key, verbosity_options
-from assay.cli.output import emit, refuse_overwrite
+from assay.cli.output import choice_of, emit, refuse_overwrite
 from assay.cli.stderr import Messages
 from assay.errors import OK, PartialError, WriteError
 from assay.messages import one_line
+from assay.views.choosing import choose
 
 if TYPE_CHECKING:
     from assay.checkpoint.statistics.journal import Journal
@@ -126,6 +127,7 @@ def params(
     _refuse_unused(
         stats, engine=engine, address=address, spectral=spectral, sqnr=sqnr, workers=workers, resume=resume
     )
+    _refuse_unknown_columns(output)
     settings = StatisticsSettings(engine, workers, address, spectral, sqnr)
     journal = _journal(source, resume, output)
     keeps_journal = resume not in (None, NEXT_TO_OUTPUT) and journal.path.exists()
@@ -184,6 +186,18 @@ def _refuse_unused(stats: bool, **options: object) -> None:
     for name, value in unused.items():
         if not stats and value is not None and value is not False:
             raise click.UsageError(f"--{name} cannot be combined with --list")
+
+
+def _refuse_unknown_columns(output: Output) -> None:
+    """Fail, before any long work, if a chosen column does not exist."""
+    from assay.document.document import Document
+    from assay.document.weights import WeightsReport
+    from assay.views.text.params import tables_without_rows
+    from assay.views.text.params_data import params_table
+
+    is_rows = output.format in ROW_FORMATS
+    tables = [params_table(Document(weights=WeightsReport()))] if is_rows else tables_without_rows()
+    choose(tables, choice_of(output))
 
 
 def _refuse_unavailable(

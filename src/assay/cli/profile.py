@@ -200,7 +200,8 @@ def profile(
     source = as_typed(model, inputs, options)
     if output.sort is not None:  # all rows are sorted before the first are shown
         output, top = replace(output, top=top or TOP), sys.maxsize
-    emit(output, lambda: _view(document, rows, by, source, top=top, full=full), encoders, partial=bool(code))
+    view = partial(_view, document, rows, by, source, top=top, full=full)
+    emit(output, view, encoders, partial=bool(code), measured=True)
     return code
 
 

@@ -101,15 +101,22 @@ class TeamResult:
         return workflow_annotations(self.checked.findings, self.budget, *(place or (None, None)))
 
 
-def team_result(plan: CheckPlan, result: CheckReport, rows: Sequence[Achieved] = (), source: str = "") -> TeamResult:
-    """The result of a check after its baseline and its budget; `rows` and `source` as in `model_brief`."""
+def team_result(
+    plan: CheckPlan,
+    result: CheckReport,
+    rows: Sequence[Achieved] = (),
+    source: str = "",
+    missing: Mapping[str, str] | None = None,
+) -> TeamResult:
+    """The result of a check after its baseline and its budget; `rows`, `source`, `missing` as in `model_brief`."""
     document, checked, comparison = result.document, result.checked, None
     if plan.baseline is not None and not plan.options.write_baseline:
         skipped = {each.code for each in checked.skipped}
         applied = [rule.code for rule in plan.rules if rule.code not in skipped]
         comparison = compare(accepted_in(plan.baseline, document), document, checked.findings, applied)
     shown = checked if comparison is None else replace(checked, findings=comparison.new)
-    brief = checked_brief(document, shown.findings, rows=rows, device=device_of(document), source=source)
+    device = device_of(document)
+    brief = checked_brief(document, shown.findings, rows=rows, missing=missing, device=device, source=source)
     return TeamResult(plan, document, shown, comparison, _budget(plan, document, checked), brief)
 
 

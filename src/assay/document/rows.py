@@ -113,16 +113,13 @@ class Module(Struct, frozen=True, omit_defaults=True):
     """Whether it was in training mode before the pass; see `Run.training` and `Run.as_is` for the mode it ran in."""
     created_in_forward: bool = False
     """Whether it was created during the forward pass."""
+    scripted: bool = False
+    """Whether torch ran it as TorchScript, which calls its submodules itself, not from Python."""
 
     @property
     def quantized(self) -> bool:
         """Whether it is one of torch's quantized modules, whose packed weights no op is seen to read."""
         return self.class_path.startswith("torch.ao.nn.") and ".quantized." in self.class_path
-
-    @property
-    def scripted(self) -> bool:
-        """Whether it is TorchScript, which calls its submodules itself, not from Python."""
-        return self.class_path.startswith("torch.jit.")
 
 
 class Tensor(Struct, frozen=True, omit_defaults=True):

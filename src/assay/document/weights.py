@@ -72,9 +72,10 @@ class Spectral(Struct, frozen=True, omit_defaults=True):
     norm_error: float
     """Bound on the distance between `norm` and a true singular value, from the residual."""
     stable_rank: float
-    """The sum of squares divided by the square of the largest singular value."""
+    """The sum of squares divided by the square of the largest singular value; 0 for a matrix of zeros."""
     effective_rank: float | None = None
-    """Exponential of the spectrum's entropy, estimated by spreading the rest evenly; null if not computed."""
+    """Upper bound of the exponential of the spectrum's entropy: energy beyond the converged singular values counts as
+    spread evenly; null if not computed."""
     singular_values: tuple[float, ...] = ()
     """The converged singular values, largest first."""
     steps: int = 0

@@ -22,11 +22,15 @@ class WeightsFit(Struct, frozen=True, omit_defaults=True):
     path: str
     """The file or directory with the tensors."""
     missing: tuple[str, ...] = ()
-    """Tensors of the model that the files lack."""
+    """Tensors of the model that the files lack, also in part."""
+    missing_parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The names in the files that a missing tensor lacks, if it is made of several and the files hold the others."""
+    unread: tuple[str, ...] = ()
+    """Tensors of the model that could not be read, because files are missing or damaged."""
     conflicts: tuple[ShapeConflict, ...] = ()
     """Tensors with another shape in the files."""
     untied: tuple[tuple[str, ...], ...] = ()
-    """Names of each tensor that the model ties, but whose values differ in the files."""
+    """Names of each tensor that the model ties, but whose values differ in the files; first the model's own."""
     extra: tuple[str, ...] = ()
     """Stored tensors that the model does not have."""
     stored_as: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -23,6 +23,8 @@ from assay.messages import plural
 _UNKNOWN_FAMILY = "unknown"
 _NOT_RUN = (".assay.json", ".assay.json.gz", ".pt2")
 """Sources of models that cannot be run, so that nothing can be tried on them."""
+WEIGHT_VALUES = "values of weights"
+"""What a brief calls them in its list of what is unknown."""
 _OUTSIDE = "outside"
 _LIMITS = {
     COMPUTE: "compute-bound",
@@ -64,7 +66,7 @@ def model_brief(
         [
             *(
                 one
-                for one in _unknown(document, cost, rows, source if can_try else "")
+                for one in _unknown(document, cost, rows, source if can_try else "", missing or {})
                 if one.what not in (missing or {})
             ),
             *_reasons(missing or {}),
@@ -183,7 +185,9 @@ def _examined(document: Document) -> str:
     return " or ".join(names)
 
 
-def _unknown(document: Document, cost: Cost, rows: Sequence[Achieved], source: str) -> list[NotKnown]:
+def _unknown(
+    document: Document, cost: Cost, rows: Sequence[Achieved], source: str, missing: Mapping[str, str]
+) -> list[NotKnown]:
     """What the document does not contain, and the command that would measure it."""
     if document.failure is not None:
         place = tree.path_text(document.failure.module)
@@ -193,7 +197,8 @@ def _unknown(document: Document, cost: Cost, rows: Sequence[Achieved], source: s
     if failures:
         more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
         unknown.append(NotKnown("values of some weights", f"{failures[0]}{more}"))
-    if document.recorded and document.weights is None and document.activations is None:
+    examined = document.weights is not None or document.activations is not None or WEIGHT_VALUES in missing
+    if document.recorded and not examined:
         unknown.append(NotKnown("problems in weights and outputs", _ask("check", source) or "not examined"))
     if cost.unknown:
         names = ", ".join(dict.fromkeys(one.target.removesuffix(".default") for one in cost.unknown))

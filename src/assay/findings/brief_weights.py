@@ -47,7 +47,7 @@ def _identity(weights: WeightsReport) -> tuple[str, ...]:
         "" if weights.format == "live" else weights.format,
         plural(len(weights.tensors), "tensor"),
         _counts(weights),
-        f"partial: {plural(len(weights.files_lost), 'file')} not read" if weights.partial else "",
+        f"partial: {plural(len(weights.files_lost), 'file')} not read or incomplete" if weights.partial else "",
     )
 
 

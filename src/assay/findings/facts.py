@@ -12,6 +12,7 @@ from assay.analysis.devices import Device
 from assay.analysis.flow import DataFlow, ops_named, ops_where
 from assay.analysis.parameters import Parameters, elements, parameters, tensor_storages
 from assay.analysis.roofline import MEMORY, KindBound, Roofline, roofline_of
+from assay.analysis.stored_tensors import rows_of_model
 from assay.analysis.training_mode import left_in_training
 from assay.document import tree
 from assay.document.cost import Cost, KindCost
@@ -19,6 +20,7 @@ from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Measured, Unknown
 from assay.document.roles import PARAMETER
 from assay.document.rows import OpKind
+from assay.document.weights import TensorStatistics
 
 BY_FORMULA, BY_TENSORS = model_figures.BY_FORMULA, model_figures.BY_TENSORS
 BY_MODE = Counted("the mode of each module before the pass")
@@ -54,6 +56,11 @@ class ModelFacts:
     def parameter_bytes(self) -> int:
         """Bytes of the model's parameters; 0 if they are unknown, which no rule reports."""
         return self.parameters.bytes or 0
+
+    @cached_property
+    def stored(self) -> list[TensorStatistics]:
+        """The stored tensors of the model."""
+        return rows_of_model(self.document)
 
     @cached_property
     def children(self) -> list[list[int]]:

@@ -144,7 +144,7 @@ class _Ops:
             return self._about_weights(kind, useful, len(matrices))
         if matrices:
             return next((one.recommendation for _, one in matrices if one is not None), "")
-        return _see(findings[0]) if findings else _NOTHING
+        return f"{_see(findings[0])} (in its module)" if findings else _NOTHING
 
     def _about_weights(self, kind: int, useful: Sequence[TensorAssessment], matrices: int) -> str:
         """The recommendation for the largest of the weights, how many of them share it, and what it saves."""

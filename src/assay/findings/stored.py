@@ -18,6 +18,8 @@ from assay.findings.rule import RuleMatch
 BY_BYTES = Counted("all values of the stored tensors")
 MIN_ELEMENTS = 64
 """Elements; smaller tensors are more like settings than weights."""
+OUTLIER_DB, OUTLIER_GAIN_DB = 30.0, 10.0
+"""A matrix has outlying rows if int8 keeps fewer dB, and with one scale per row at least as many and so many more."""
 MIN_ENERGY_KEPT = 0.999999
 """The share of the sum of squares above which nothing is lost."""
 _WEIGHT_NAMES = ("weight", "proj", "kernel")
@@ -28,9 +30,8 @@ weights_rule = partial(rule, needs=(STATISTICS,))
 
 
 def rows(facts: ModelFacts) -> list[TensorStatistics]:
-    """The tensors that have statistics."""
-    weights = facts.document.weights
-    return [row for row in weights.tensors if row.zeros is not None] if weights is not None else []
+    """The model's tensors that have statistics."""
+    return [row for row in facts.stored if row.zeros is not None]
 
 
 def matrices(facts: ModelFacts) -> list[TensorStatistics]:
@@ -63,6 +64,15 @@ def rounding_of(row: TensorStatistics, format: str, *scopes: str) -> Rounding | 
 def zero_share(row: TensorStatistics) -> float:
     """The share of the values that are zero; 0 if there are no values."""
     return (row.zeros or 0) / row.count if row.count else 0.0
+
+
+def outlier_row_gain(row: TensorStatistics) -> float | None:
+    """The dB that int8 gains by one scale per row, if a few rows with large weights spoil a common one; else None."""
+    one, each = (rounding_of(row, "int8", scope) for scope in ("tensor", "channel"))
+    if one is None or each is None or one.sqnr_db is None or each.sqnr_db is None:
+        return None
+    gain = each.sqnr_db - one.sqnr_db
+    return gain if one.sqnr_db < OUTLIER_DB <= each.sqnr_db and gain >= OUTLIER_GAIN_DB else None
 
 
 def is_semi_structured(row: TensorStatistics) -> bool:
@@ -101,9 +111,13 @@ def total(tensors: Sequence[TensorStatistics], value: Callable[[TensorStatistics
 
 
 def stored_bytes(facts: ModelFacts) -> int:
-    """The bytes of all stored tensors."""
-    weights = facts.document.weights
-    return sum(row.bytes for row in weights.tensors) if weights is not None else 0
+    """The bytes of all stored tensors of the model, and of those that were not found or not read."""
+    weights, fit = facts.document.weights, facts.document.weights_fit
+    stored = total(facts.stored, lambda row: row.bytes)
+    if weights is None or fit is None or facts.stored is weights.tensors:  # all of the files, whatever the model
+        return stored
+    lacking = {*fit.missing, *fit.unread}
+    return stored + sum(tensor.bytes for tensor in facts.document.tensors if tensor.names[0] in lacking)
 
 
 def saving(facts: ModelFacts, saved: float) -> Gain:

@@ -14,6 +14,7 @@ from assay import units
 from assay.document import assessments
 from assay.document.assessments import SENSITIVITIES, Assessment, TensorAssessment
 from assay.document.dtypes import BITS
+from assay.document.plans import PrunedTensor
 from assay.document.provenance import Counted, Provenance
 from assay.document.weights import TensorStatistics, WeightsReport
 from assay.findings.stored import (
@@ -22,6 +23,7 @@ from assay.findings.stored import (
     is_floating,
     is_matrix,
     is_semi_structured,
+    outlier_row_gain,
     rounding_of,
     zero_share,
 )
@@ -38,6 +40,7 @@ from assay.findings.weight_plans import (
 from assay.messages import plural
 
 NOT_READ = "the values were not read"
+_OVERFLOW = "the sum of squares overflows"
 _LOW, _MEDIUM, _HIGH = SENSITIVITIES
 _ROWS = ("channel", "tensor")
 """A scale per row; a vector is one row."""
@@ -101,9 +104,11 @@ def _unknown(row: TensorStatistics) -> str:
         return "no elements"
     if not is_floating(row):
         return _exempt(row)
-    if row.zeros is None or not row.roundings:
+    if row.zeros is None:
         return NOT_READ
-    return _invalid(row) if row.nan or row.inf else ""
+    if row.nan or row.inf:
+        return _invalid(row)
+    return "" if row.roundings else _OVERFLOW
 
 
 def _exempt(row: TensorStatistics) -> str:
@@ -170,11 +175,23 @@ def _smallest(row: TensorStatistics) -> Recommendation:
         text = f"Store it sparse: {units.share(thin.share_zero, 1)} of its weights are zero"
         choices.append((thin.planned_bytes, (assessments.STORE, text)))
     elif thin.share >= MIN_PRUNED and thin.share > thin.share_zero:
-        choices.append(
-            (thin.planned_bytes, (assessments.PRUNE, f"Prune {units.share(thin.share, 1)} of its weights"))
-        )
+        choices.append((thin.planned_bytes, _thinner(row, thin)))
     if choices:
         return min(choices, key=lambda each: each[0])[1]
     if _sensitivity(row) == _HIGH:
         return assessments.KEEP, f"keep: int8 keeps less than {MIN_DB:g} dB"
     return assessments.KEEP, "keep: scales would take what narrower weights save"
+
+
+def _thinner(row: TensorStatistics, thin: PrunedTensor) -> Recommendation:
+    """To prune a matrix, unless that would leave little but its outliers."""
+    if outlier_row_gain(row) is None and _largest_share(row) <= 1 - MIN_ENERGY:
+        return assessments.PRUNE, f"Prune {units.share(thin.share, 1)} of its weights"
+    few, most = units.share(1 - thin.share, 1), units.floored_percent(thin.energy)
+    return assessments.CHECK, f"Check its outliers: {few} of its weights have {most} of the sum of squares"
+
+
+def _largest_share(row: TensorStatistics) -> float:
+    """The share of the sum of squares that the largest value has alone."""
+    largest = max(abs(row.min or 0.0), abs(row.max or 0.0))
+    return (largest / row.l2) ** 2 if row.l2 else 0.0

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from assay.recorder.kept import script_attributes
 from assay.sources.holders import attributes_of
 from assay.sources.torchscript.modules import InterpretedModule
 
@@ -48,21 +49,22 @@ def read(module: nn.Module) -> dict[str, Any]:
         return _scripted(module)
     native = type(module).__module__.startswith("torch.")
     result: dict[str, Any] = {}
-    attributes = module.script_attributes if isinstance(module, InterpretedModule) else module.__dict__
+    attributes, parameters = module.__dict__, module.__dict__["_parameters"]
+    if isinstance(module, InterpretedModule):
+        # As of the module that torch loads, where an attribute that is None may also be a parameter or buffer.
+        own, constants = module.script_attributes, module.script_class.values
+        attributes = {name: own[name] for name in sorted(own) if own[name] is not None or name in constants}
+        parameters = own | parameters
     for name, value in attributes.items():
-        if name in _INTERNAL or name in _POSITIONS:
-            continue
-        if name.startswith("_") and (native or not _is_private_setting(name, value)):
-            continue
-        plain = _plain(value, _DEPTH)
+        plain = _plain(value, _DEPTH) if _is_setting(name, value, native=native) else _OMIT
         if plain is not _OMIT:
             result[name] = plain
-    return _with_optional(result, {name: value is not None for name, value in module.__dict__["_parameters"].items()})
+    return _with_optional(result, {name: value is not None for name, value in parameters.items()})
 
 
 def _with_optional(configuration: dict[str, Any], parameters: Mapping[str, bool]) -> dict[str, Any]:
     """The configuration and which optional parameters exist; `parameters` maps registered names to that."""
-    exists = {_OPTIONAL[name]: present for name, present in parameters.items() if name in _OPTIONAL}
+    exists = {argument: parameters[name] for name, argument in _OPTIONAL.items() if name in parameters}
     return configuration | {name: present for name, present in exists.items() if name not in configuration}
 
 
@@ -70,6 +72,13 @@ def plain_value(value: Any) -> Any:
     """An op's argument as plain JSON; an object without a JSON form becomes its type's name."""
     plain = _plain(value, 8)
     return type(value).__name__ if plain is _OMIT else plain
+
+
+def _is_setting(name: str, value: Any, *, native: bool) -> bool:
+    """Whether an attribute of one of torch's own modules, if `native`, or of a user's can be configuration."""
+    if name in _INTERNAL or name in _POSITIONS:
+        return False
+    return not name.startswith("_") or (not native and _is_private_setting(name, value))
 
 
 def _is_private_setting(name: str, value: Any) -> bool:
@@ -146,11 +155,19 @@ def _digest(content: Any) -> str:
 
 
 def _scripted(module: torch.jit.ScriptModule) -> dict[str, Any]:
-    """The constants of a scripted module, by name."""
+    """The constants and plain attributes of a scripted module, by name."""
     script_type = module.__dict__.get("_concrete_type")
     if script_type is None:
         return {}
-    constants = {name: _plain(value, _DEPTH) for name, value in sorted(script_type.get_constants().items())}
-    kept = {name: value for name, value in constants.items() if value is not _OMIT and name not in _POSITIONS}
+    native = module._c._type().qualified_name().startswith("__torch__.torch.")
+    set_attributes = {name: value for name, value in script_attributes(module).items() if value is not None}
+    settings = {
+        name: _plain(value, _DEPTH)
+        for name, value in sorted((set_attributes | script_type.get_constants()).items())
+        if _is_setting(name, value, native=native)
+    }
     own = {name for name, _ in module.named_parameters(recurse=False)}
-    return _with_optional(kept, {name: name in own for name in script_type.get_attributes()})
+    return _with_optional(
+        {name: value for name, value in settings.items() if value is not _OMIT},
+        {name: name in own for name in script_type.get_attributes()},
+    )

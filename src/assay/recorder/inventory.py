@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_flatten
 
+from assay.checkpoint.formats.torchscript import demangled_name
 from assay.document.rows import Module, Tensor, TensorType
 from assay.recorder import config, nested, quantized
 
@@ -110,19 +111,27 @@ def describe(
     module: nn.Module, path: str, parent: int | None, tensors: dict[str, int], aliases: tuple[str, ...] = ()
 ) -> Module:
     """The row of one module."""
-    cls = type(module)
-    scripted = isinstance(module, torch.jit.ScriptModule)
-    name = getattr(module, "original_name", cls.__name__) if scripted else cls.__name__
+    class_name, class_path = _class_of(module)
     return Module(
         path=path,
-        class_name=name,
-        class_path=f"{_USER_FILE_PREFIX.sub('', cls.__module__)}.{name if scripted else cls.__qualname__}",
+        class_name=class_name,
+        class_path=_USER_FILE_PREFIX.sub("", class_path),
         parent=parent,
         config=config.read(module),
         tensors=tensors,
         aliases=aliases,
         training=is_training(module),
+        scripted=isinstance(module, torch.jit.ScriptModule),
     )
+
+
+def _class_of(module: nn.Module) -> tuple[str, str]:
+    """The name and the full name of the module's class; for TorchScript, of the class it was made from."""
+    cls = type(module)
+    if not isinstance(module, torch.jit.ScriptModule):
+        return cls.__name__, f"{cls.__module__}.{cls.__qualname__}"
+    place, _, name = demangled_name(module._c._type().qualified_name()).rpartition(".")
+    return name, f"{place or '__main__'}.{name}"
 
 
 def is_training(module: nn.Module) -> bool:

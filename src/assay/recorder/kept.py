@@ -180,6 +180,11 @@ def _clear_cache(value: Any, before: Any) -> None:
 
 
 def _read_script(module: torch.jit.ScriptModule) -> Content:
+    content = script_attributes(module)
+    return tuple(content), tuple(content.values())
+
+
+def script_attributes(module: torch.jit.ScriptModule) -> dict[str, Any]:
     """The attributes of a scripted module, except parameters and submodules."""
     script_type: Any = getattr(module, "_concrete_type", None)
     attributes = {} if script_type is None else script_type.get_attributes()
@@ -188,7 +193,7 @@ def _read_script(module: torch.jit.ScriptModule) -> Content:
         if not is_parameter:
             with contextlib.suppress(RuntimeError):  # a member of an enum of the file has no form in Python
                 content[name] = module._c.getattr(name)
-    return tuple(content), tuple(content.values())
+    return content
 
 
 def _write_script(module: torch.jit.ScriptModule, content: Content) -> None:

@@ -53,6 +53,11 @@ def _meta(shape: list[int] | tuple[int, ...], dtype: torch.dtype) -> torch.Tenso
     return torch.empty(shape, dtype=dtype, device="meta")
 
 
+def _smallest(shape: tuple[int, ...]) -> torch.Tensor:
+    """A real tensor that takes one byte."""
+    return torch.zeros(1, dtype=torch.bool).expand(shape)
+
+
 @_policy("aten::item", "aten::_local_scalar_dense")
 def _scalar(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     dtype = args[0].dtype
@@ -246,7 +251,7 @@ def _pack(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str
     padded, lengths = args[0], args[1]
     if not executor.is_known(lengths):
         return NOT_HANDLED
-    packed, batch_sizes = func(torch.zeros((*padded.shape[:2], 1)), lengths, *args[2:])
+    packed, batch_sizes = func(_smallest((*padded.shape[:2], 1)), lengths, *args[2:])
     return _meta((packed.shape[0], *padded.shape[2:]), padded.dtype), batch_sizes
 
 
@@ -255,7 +260,7 @@ def _pad(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str,
     packed, batch_sizes = args[0], args[1]
     if not executor.is_known(batch_sizes):
         return NOT_HANDLED
-    padded, lengths = func(torch.zeros((packed.shape[0], 1)), batch_sizes, *args[2:])
+    padded, lengths = func(_smallest((packed.shape[0], 1)), batch_sizes, *args[2:])
     return _meta((*padded.shape[:2], *packed.shape[1:]), packed.dtype), lengths
 
 

@@ -35,9 +35,12 @@ def unpacked(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
             if weights.bias is not None:
                 yield "bias", weights.bias
         return
-    if not type(module).__module__.startswith("torch.ao."):
+    if isinstance(module, torch.jit.ScriptModule):
+        packed = module._c.getattr("_packed_params") if module._c.hasattr("_packed_params") else None
+    elif type(module).__module__.startswith("torch.ao."):
+        packed = module.__dict__.get("_packed_params")
+    else:
         return
-    packed = module.__dict__.get("_packed_params")
     stem = _OBJECTS.get(packed._type().name()) if isinstance(packed, torch.ScriptObject) else None
     if stem is None:
         return

@@ -17,6 +17,7 @@ _FORWARD = re.compile(r"forward(__)?\d*")
 `forward` becomes `forward__0`."""
 
 _CONTAINERS = frozenset({"OptionalType", "ListType", "TupleType", "DictType", "UnionType"})
+_OPTIONAL_TENSOR = torch._C.OptionalType(torch._C.TensorType.get())
 _PLAIN = frozenset({"NoneType", "IntType", "FloatType", "BoolType", "StringType"})
 
 
@@ -27,6 +28,8 @@ class Marks(NamedTuple):
     """Takes the number of the module and a tuple of those arguments that are or contain tensors."""
     end: Any
     """Takes a tuple of the result, empty if that contains no tensor."""
+    present: Any
+    """Returns the tensor it is given; None for one that is undefined, as unused results of some operators are."""
 
 
 class MarkedGraph(NamedTuple):
@@ -77,35 +80,49 @@ class _Marking(NamedTuple):
             if is_call:
                 number = graph.insertConstant(len(self.modules))
                 self.modules.append(called)
-                graph.insertGraph(self.marks.begin, [number, _tensors_among(graph, args)])
+                graph.insertGraph(self.marks.begin, [number, self._tensors_among(graph, args)])
             (result,) = graph.insertGraph(callee, [target, *args])
             if is_call:
-                graph.insertGraph(self.marks.end, [_tensors_among(graph, [result])])
+                graph.insertGraph(self.marks.end, [self._tensors_among(graph, [result])])
         node.output().replaceAllUsesWith(result)
         node.destroy()
 
+    def _tensors_among(self, graph: Any, values: list[Any]) -> Any:
+        """A tuple of those values that are tensors or containers of tensors; other objects may have no Python form."""
+        parts = [part for value in values if _holds_tensors(value.type()) for part in self._parts(graph, value)]
+        return _node(graph, "prim::TupleConstruct", parts, torch._C.TupleType([part.type() for part in parts]))
+
+    def _parts(self, graph: Any, value: Any) -> list[Any]:
+        """The items of a tuple, and of the tuples in it; without undefined tensors, which have no Python form."""
+        kind = value.type()
+        if kind.kind() == "TupleType":
+            unpack = graph.insertNode(graph.create("prim::TupleUnpack", [value], len(kind.elements())))
+            items = list(unpack.outputs())
+            for item, item_type in zip(items, kind.elements(), strict=True):
+                item.setType(item_type)
+            return [part for item in items for part in self._parts(graph, item)]
+        return graph.insertGraph(self.marks.present, [value]) if kind.isSubtypeOf(_OPTIONAL_TENSOR) else [value]
+
 
 def _module_of(value: Any, root_value: Any, root: Any) -> Any:
-    """The module that `value` is, found by its attribute names from `root`; None if it is not a submodule."""
-    names: list[str] = []
+    """The module that `value` is, found by names and indices from `root`; None if it is not a known submodule."""
+    steps: list[str | int] = []
     while value.debugName() != root_value.debugName():
         node = value.node()
-        if node.kind() != "prim::GetAttr":
+        if node.kind() == "prim::GetAttr":
+            steps.append(node.s("name"))
+        elif node.kind() == "prim::ModuleContainerIndex" and node.inputsAt(1).node().kind() == "prim::Constant":
+            steps.append(node.inputsAt(1).toIValue())
+        else:
             return None
-        names.append(node.s("name"))
-        value = node.input()
+        value = node.inputsAt(0)
     module = root
-    for name in reversed(names):
-        if name not in module._modules:
+    for step in reversed(steps):
+        children = module._modules if isinstance(step, str) else dict(enumerate(module._modules.values()))
+        if step not in children:
             return None
-        module = module._modules[name]
+        module = children[step]
     return module
-
-
-def _tensors_among(graph: Any, values: list[Any]) -> Any:
-    """A tuple of those values that are tensors or containers of tensors; other objects may have no Python form."""
-    values = [value for value in values if _holds_tensors(value.type())]
-    return _node(graph, "prim::TupleConstruct", values, torch._C.TupleType([value.type() for value in values]))
 
 
 def _holds_tensors(kind: Any) -> bool:

@@ -158,14 +158,16 @@ def _end(result: Any) -> None:
 
 @cache
 def _marks() -> script_graphs.Marks:
-    """Graphs that call `_begin` and `_end`."""
+    """Graphs that call `_begin` and `_end`, and one that asks whether a tensor is defined, as autograd does."""
     for function, types in ((_begin, {"number": int, "args": Any}), (_end, {"result": Any})):
         function.__annotations__ = {**types, "return": None}  # TorchScript does not read annotations that are strings
         torch.jit.ignore(function)
     unit = torch.jit.CompilationUnit()
     unit.define(
         "def begin(number: int, args: Any) -> None:\n    _begin(number, args)\n"
-        "def end(result: Any) -> None:\n    _end(result)\n",
-        {"_begin": _begin, "_end": _end}.get,
+        "def end(result: Any) -> None:\n    _end(result)\n"
+        "def present(value: Optional[Tensor]) -> Optional[Tensor]:\n"
+        "    return value if value is not None and torch.ops.prim.AutogradAnyNonZero(value) else None\n",
+        {"_begin": _begin, "_end": _end, "torch": torch}.get,
     )
-    return script_graphs.Marks(unit.begin.graph, unit.end.graph)
+    return script_graphs.Marks(unit.begin.graph, unit.end.graph, unit.present.graph)

@@ -55,7 +55,10 @@ def build(path: str, *, trust: bool, weights: bool = False) -> Model:
     what = f"building {one_line(path)} with transformers"
     with guarded(what, _REMEDY), torch.device("cpu" if weights else "meta"):
         # The config class's own reader handles the way transformers writes infinities.
-        config = config_class.from_dict(config_class._dict_from_json_file(str(file)))
+        stored = config_class._dict_from_json_file(str(file))
+        part_class = built_in[0].config_class if built_in else config_class
+        part = stored.get(getattr(part_class, "base_config_key", ""))  # such as text_config, for a CLIPTextModel
+        config = config_class.from_dict(stored) if part is None else part_class.from_dict(part)
         model_class = built_in[0] if built_in else _auto_class(transformers, config)
         if weights:
             model = model_class.from_pretrained(str(file.parent), config=config, local_files_only=True)

@@ -12,9 +12,9 @@ from assay.errors import InputsError
 from assay.messages import one_line, type_name
 from assay.sources import literals
 from assay.sources.holders import outermost_modules
-from assay.sources.inference.infer import infer
+from assay.sources.inference.infer import infer, name_of
 from assay.sources.named import attribute
-from assay.sources.needs import is_module, is_tensor
+from assay.sources.needs import is_module, is_tensor, need
 from assay.sources.opened import Model, Opened
 from assay.sources.placing import model_device, place
 from assay.sources.specifier import file_function
@@ -46,12 +46,12 @@ def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype
     """The inputs for `opened`; if `inputs` is None, its stored example inputs, else inferred ones."""
     model = opened.model
     _reject_holder(model.holder)
+    _reject_uncallable(model.module)
     if isinstance(inputs, Inputs):
         return inputs
     target_device = "meta" if device is None and model.on_meta else device
     if inputs is None and model.inputs is not None:
-        how = "the shapes it was traced with" if opened.origin.kind == "scripted" else "the program's example inputs"
-        return _placed(*model.inputs, how, EXAMPLE, target_device, dtype)
+        return _placed(*model.inputs, model.inputs_from, EXAMPLE, target_device, dtype)
     if inputs is None:
         return _inferred(model, target_device, dtype)
     if not isinstance(inputs, str):
@@ -89,11 +89,20 @@ def _reject_holder(holder: object) -> None:
     )
 
 
+def _reject_uncallable(module: Any) -> None:
+    """Raise if the module has no `forward`."""
+    forward = getattr(module, "forward", None)
+    if forward is None or getattr(forward, "__func__", None) is need("torch").nn.Module.forward:
+        raise InputsError(f"{name_of(module)} has no forward method: give one of its submodules instead")
+
+
 def _inferred(model: Model, device: str | None, dtype: str | None) -> Inputs:
-    guess = infer(model.module, model.config, model.processor)
+    module = model.module if model.interpreted_form is None else model.interpreted_form()
+    guess = infer(module, model.config, model.processor)
     args, kwargs = guess.values or make(guess.specs, device or model_device(model.module))
     args, kwargs = _split((args, kwargs), "the inferred inputs")
     how = f"inferred: {guess.text} from {one_line(guess.source)}"
+    how += f", because {model.inputs_from}" if model.inputs_from else ""
     placed = _placed(args, kwargs, how, INFERRED, device, dtype)
     on_cpu = (device or model_device(model.module) or "cpu").startswith("cpu")
     return replace(placed, flops=guess.flops if on_cpu else 0, placeholders=guess.placeholders)

@@ -32,11 +32,16 @@ def usable(package: str) -> Iterator[None]:
     except Exception as error:
         broken, why = _broken(error) or package, error_line(error)
         if broken == package:
-            remedy = f"pip install torch-assay[{EXTRAS[package]}]"
-            raise ReadError(f"{package} is required but cannot be imported ({why}): run {remedy}") from error
+            raise ReadError(required_message(package, error)) from error
         raise ReadError(
             f"{package} cannot be used because {broken} is broken ({why}): reinstall or uninstall {broken}"
         ) from error
+
+
+def required_message(package: str, error: Exception) -> str:
+    """The message that `package` cannot be imported, with what to install."""
+    remedy = f"pip install torch-assay[{EXTRAS[package]}]"
+    return f"{package} is required but cannot be imported ({error_line(error)}): run {remedy}"
 
 
 def _broken(error: BaseException | None) -> str | None:

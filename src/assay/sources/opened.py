@@ -27,12 +27,16 @@ class Model(NamedTuple):
     """The object that contains several models and cannot be run as one; None for a single model."""
     inputs: tuple[tuple[Any, ...], dict[str, Any]] | None = None
     """The positional and keyword arguments stored with it: the inputs a program was exported with."""
+    inputs_from: str = ""
+    """What these are, in a few words; if there are none, why they could not be read."""
     classes: Mapping[str, tuple[str, str]] = {}
     """Name and path of the original class, by module path, for modules whose own class is a stand-in."""
     processor: Mapping[str, Any] = {}
     """The settings of the processor that prepares the inputs, if they lie beside a transformers config."""
     interpreted: bool = False
     """Whether it is a file's code that is interpreted on shapes, and can never run with data."""
+    interpreted_form: Callable[[], Any] | None = None
+    """Returns a module of the same code that is interpreted, on which inputs are inferred."""
 
     @property
     def on_meta(self) -> bool:

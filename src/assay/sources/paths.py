@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from assay import host, units
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import Files, folder_names
 from assay.checkpoint.formats import recognise as formats
+from assay.checkpoint.formats.archive import ZipArchive
 from assay.checkpoint.formats.recognise import Recognised, recognise
 from assay.checkpoint.open import holds_checkpoint, open_folder, open_recognised
 from assay.checkpoint.remote import is_url
@@ -105,16 +106,29 @@ def _open_exported(recognised: Recognised, files: Files, trust: bool) -> Opened:
 
 def _open_scripted(recognised: Recognised, files: Files, trust: bool) -> Opened:
     """Open TorchScript: its code is interpreted on shapes, or run if the file is trusted."""
-    from assay.sources.torchscript.read import read, with_traced_inputs
+    from assay.sources.torchscript.read import read
 
     archive = recognised.archive
     assert archive is not None
     opened = _open_code(recognised, files, trust)
     if trust:
-        load = opened.build
-        return replace(opened, build=lambda: with_traced_inputs(load(), archive))
+        return replace(opened, build=partial(_loaded_script, opened.build, archive))
     untrusted = partial(_raise_interpreted, opened.origin.location)
     return replace(opened, build=partial(read, archive), load=untrusted, interpreted=True)
+
+
+def _loaded_script(load: Callable[[], Model], archive: ZipArchive) -> Model:
+    """The model that torch loads from an archive of TorchScript, which also states its traced inputs."""
+    from assay.sources.torchscript.read import read, with_traced_inputs
+
+    def interpreted() -> Any:
+        try:
+            return read(archive).module
+        except ReadError:  # torch may load files that cannot be interpreted
+            return model.module
+
+    model = load()
+    return with_traced_inputs(model, archive)._replace(interpreted_form=interpreted)
 
 
 def _open_code(recognised: Recognised, files: Files, trust: bool) -> Opened:

@@ -64,13 +64,14 @@ def _is_fixed(table: Table) -> bool:
 def _column(table: Table, name: str) -> Column[Any] | None:
     """The column with that key or title; None for a table that is not chosen from."""
     wanted = spelled(name)
-    fitting = (one for one in table.columns if wanted in (spelled(one.key), spelled(one.title)))
+    fitting = (one for one in (*table.columns, *table.extra) if wanted in (spelled(one.key), spelled(one.title)))
     return None if _is_fixed(table) else next(fitting, None)
 
 
 def _check(tables: Sequence[Table], names: Sequence[str], option: str) -> None:
     """Fail if no table has a column of one of the names."""
-    known = dict.fromkeys(column.title for table in tables if not _is_fixed(table) for column in table.columns)
+    chosen = [table for table in tables if not _is_fixed(table)]
+    known = dict.fromkeys(one.title for table in chosen for one in (*table.columns, *table.extra))
     for name in names:
         if not any(_column(table, name) for table in tables):
             raise UsageError(f"{option}: {unknown_column(name, known)}")

@@ -72,6 +72,8 @@ class Table:
     """Whether the text format omits the headings, as in a list of facts named by the first column."""
     ruled: bool = True
     """Whether the text format draws lines below the headings and above the footer."""
+    extra: Sequence[Column[Any]] = ()
+    """Columns that are only shown if they are named."""
     fixed: bool = False
     """Whether it is shown as it is, whatever columns, order and number of rows are chosen; a bare table always is."""
 

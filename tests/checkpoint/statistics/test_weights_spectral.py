@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
+from assay.api.weights import weights_document
+from assay.checkpoint.statistics.settings import StatisticsSettings
 from assay.checkpoint.statistics.spectral import spectral
 
 
@@ -85,3 +88,51 @@ def test_the_scale_of_a_matrix_does_not_matter(scale):
 @pytest.mark.parametrize("scale", [1e-160, 1e200])
 def test_a_matrix_whose_squares_are_not_representable_has_no_spectrum(scale):
     assert spectral(blocks_of(scale * np.eye(9)), 9) is None
+
+
+def spectra(**tensors):
+    """The rows of tensors, with spectra within no budget at all, which needs no iteration, and without a limit."""
+    module = torch.nn.Module()
+    for name, tensor in tensors.items():
+        module.register_buffer(name, tensor)
+    settings = (StatisticsSettings(spectral=True, spectral_elements=limit) for limit in (0, None))
+    documents = [weights_document(module, settings=each) for each in settings]
+    return [{row.names[0]: row for row in each.weights.tensors} for each in documents]
+
+
+def test_a_matrix_of_zeros_has_norm_and_ranks_zero():
+    for rows in spectra(plain=torch.zeros(8, 9), stack=torch.zeros(2, 3, 128), one=torch.zeros(1, 5)):
+        for row in rows.values():
+            found = row.spectral
+            assert (found.norm, found.norm_error, found.stable_rank, found.effective_rank) == (0, 0, 0, 0)
+            assert row.note == ""
+
+
+@pytest.mark.parametrize("shape", [(1, 700), (700, 1), (1, 600_000), (1, 3, 5, 5)])
+def test_the_norm_of_one_row_or_column_is_its_l2_norm(shape):
+    values = torch.randn(shape)
+    for rows in spectra(one=values):
+        found = rows["one"].spectral
+        assert found.norm == pytest.approx(values.double().norm().item(), rel=1e-12)
+        assert (found.norm_error, found.stable_rank, found.effective_rank) == (0, 1, 1)
+
+
+def test_what_is_no_matrix_or_not_finite_has_no_spectrum_and_squares_that_overflow_a_reason():
+    values = torch.full((4, 4), float("nan"))
+    _, rows = spectra(
+        vector=torch.zeros(9), ids=torch.zeros(3, 3).int(), nan=values, large=torch.eye(9).double() * 1e200
+    )
+    assert [row.spectral for row in rows.values()] == [None] * 4
+    notes = {name: row.note for name, row in rows.items() if row.note}
+    assert notes == {"large": "spectrum not computed: squares overflow or underflow"}
+
+
+@pytest.mark.parametrize("shape", [(128, 128), (40, 200), (200, 40)])
+def test_the_effective_rank_is_an_upper_bound(shape):
+    matrix = np.random.default_rng(7).standard_normal(shape)
+    share = np.linalg.svd(matrix, compute_uv=False) ** 2
+    share /= share.sum()
+    exact = float(np.exp(-(share * np.log(share)).sum()))
+    for tolerance in (1e-4, 1e-9, 0.0):
+        found = spectral(blocks_of(matrix), shape[1], tolerance).effective_rank
+        assert exact * (1 - 1e-9) <= found <= min(shape) * (1 + 1e-9)

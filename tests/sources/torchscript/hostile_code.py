@@ -48,6 +48,15 @@ LOOPS = {
         "a loop until a computed value changes, which it never does",
         "_0 = True\nwhile _0:\n  _0 = bool(torch.eq(torch.sum(torch.mul(x, 0)), 0))\nreturn x",
     ),
+    "slow-ops": (
+        "24,000 ops whose shapes take milliseconds each",
+        _repeat(24_000, "y = torch.upsample_bilinear2d(x, [30, 30], False, None, None)"),
+    ),
+    "slow-attention": (
+        "an endless loop of attention",
+        "_0 = True\nwhile _0:\n"
+        "  x = torch.scaled_dot_product_attention(x, x, x, None, 0., True)\n  _0 = True\nreturn x",
+    ),
     "many-ops": ("ten million ops", _repeat(10_000_000, "x = torch.relu(x)")),
 }
 
@@ -119,6 +128,10 @@ GROWTH = {
     "number-squared": ("a number squared 62 times", _repeat(62, "n = torch.mul(n, n)", "n = 3\n")),
     "number-power": ("powers of powers", "n = torch.pow(10, torch.pow(10, 9))\nreturn x"),
     "number-shift": ("a shift by 2^40", f"n = torch.__lshift__(1, {HUGE})\nreturn x"),
+    "matrix-power": (
+        "powers of a matrix of known numbers",
+        _repeat(HUGE, f"y = torch.matrix_power(t, {ENDLESS})", "t = torch.ones([400, 400], dtype=4)\n"),
+    ),
     "number-factorial": ("the factorial of 10^9", "n = torch.factorial(1000000000)\nreturn x"),
     "known-values": (
         "a known tensor that doubles",
@@ -195,6 +208,20 @@ SIZES = {
         "2^40 classes for the scalar of a size",
         f"n = ops.prim.NumToTensor(torch.size(x, 0))\nreturn torch.add(x, torch.sum(torch.one_hot(n, {HUGE})))",
     ),
+    "packed-sequence": (
+        "the packed sequence of 12 billion numbers",
+        "return torch._pack_padded_sequence(torch.zeros([5000, 5000, 500]), torch.full([5000], 5000), True)[0]",
+    ),
+    "quantized-layers": (
+        "packed weights of ever other shapes",
+        _repeat(
+            1000,
+            "w = torch.quantize_per_tensor(torch.zeros([2048, torch.add(2048, _i)]), 1., 0, 12)\n"
+            "p = torch.append(l, ops.quantized.linear_prepack(w, None))",
+            "l = annotate(List[__torch__.torch.classes.quantized.LinearPackedParamsBase], [])\n",
+        ),
+    ),
+    "combinations-few": ("all pairs of three thousand", "return torch.combinations(torch.arange(3000))"),
     "multinomial": ("2^40 random choices", f"return torch.multinomial(torch.ones([4]), {HUGE}, True)"),
     "combinations": ("all triples of ten thousand", "return torch.combinations(torch.arange(10000), 3)"),
     "sleep": ("a kernel that waits", "torch._cuda_sleep(1000000000000)\nreturn x"),

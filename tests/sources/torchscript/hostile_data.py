@@ -33,6 +33,12 @@ from hostile_names import MARK
 SAME = forward("return x")
 USES = forward("return torch.add(x, self.w)", fields="  w : Tensor\n")
 SUBMODULES = MODULE + "  a : __torch__.M\n  b : __torch__.M\n" + FORWARD + "    return x\n"
+SETSTATE = (
+    MODULE.replace("M(", "N(")
+    + "  def __setstate__(self: __torch__.N,\n    state: Any) -> NoneType:\n"
+    + "    for _i in range(150000):\n      pass\n    return None\n"
+    + SAME
+)
 SYSTEM = call("posix", "system", text(f"touch {MARK}"))
 HUGE = 1 << 40
 
@@ -62,6 +68,7 @@ def _objects() -> list[Case]:
         _data("shared", "modules that contain the next one twice: 2^60 paths", shared + leaf + closed, SUBMODULES),
         _data("many-shared", "a million names of one module", _many_shared),
         _data("many-modules", "200,000 submodules", _many_modules),
+        _data("setstate", "200 submodules that count for long when restored", _restored(200), SETSTATE),
         _data("missing-class", "an object of a class that has no code", instance("Missing", state())),
         _data("no-module", "a number instead of a module", number(3)),
         _data("no-state", "a module without attributes", b"c__torch__\nM\n)\x81"),
@@ -85,6 +92,11 @@ def _many_shared() -> bytes:
 
 def _many_modules() -> bytes:
     return instance("M", {f"m{i}": instance("M", {}) for i in range(200_000)})
+
+
+def _restored(count: int) -> bytes:
+    child = b"c__torch__\nN\n)\x81" + tuple_of(TRUE) + b"b"
+    return instance("M", {f"m{i}": child for i in range(count)})
 
 
 def _doubled(levels: int) -> bytes:
@@ -247,6 +259,7 @@ def _sources() -> list[Case]:
         "name": ("a name of 10 MB", lambda: forward(f"{'a' * 10_000_000} = x\nreturn x")),
         "list": ("a list of two million numbers", lambda: forward(f"l = [{'1, ' * 2_000_000}]\nreturn x")),
         "statements": ("300,000 statements", lambda: forward("x = torch.neg(x)\n" * 300_000 + "return x")),
+        "dense": ("30,000 short statements", lambda: forward("if False:\n" + "  a.a=a.a\n" * 30_000 + "return x")),
         "indented": ("200,000 spaces", SAME + " " * 200_000 + "x = 1\n"),
         "tabs": ("tabs and form feeds", SAME.replace("    return", "\t\f  return")),
         "nul": ("a NUL in the source", SAME.encode() + b"\0"),

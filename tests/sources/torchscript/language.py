@@ -235,6 +235,15 @@ class Kinds(nn.Module):
         return "other"
 
 
+class Values(nn.Module):
+    def forward(self, lengths: Tensor):
+        numbers: list[int] = lengths.tolist()
+        product: list[list[int]] = torch.cartesian_prod([lengths, lengths]).tolist()
+        pairs: list[list[int]] = torch.combinations(lengths, 2).tolist()
+        lower, upper = torch.tril_indices(3, 3), torch.triu_indices(3, 4, 1)
+        return numbers, product, pairs, lower.shape, upper.shape, upper.dtype == torch.int64
+
+
 CASES: list[tuple[nn.Module, tuple[Any, ...]]] = [
     (Numbers(), (17, 2.75)),
     (Numbers(), (-5, -0.5)),
@@ -251,6 +260,7 @@ CASES: list[tuple[nn.Module, tuple[Any, ...]]] = [
     (Forks(), (torch.zeros(2, 3),)),
     (Unpacking(), ([(1, "one"), (2, "three")],)),
     (Sizes(), (torch.zeros(2, 3, 4, 4),)),
+    (Values(), (torch.tensor([4, 1, 3]),)),
     (Kinds(), (3,)),
     (Kinds(), ("x",)),
     (Kinds(), (2.5,)),

@@ -26,6 +26,9 @@ from assay.analysis.memory import memory_of
 from assay.cli.main import main
 from assay.errors import InputsError, PartialWarning, TrustError, UsageError
 from assay.inspection import LiveInspector
+from assay.sources.torchscript import quantized
+from assay.sources.torchscript.refusal import MAX_SECONDS, Exceeded, StepBudget
+from assay.sources.torchscript.tensor_ops import TensorOps
 
 
 def saved(folder: Path, name: str, form: str) -> Path:
@@ -255,3 +258,60 @@ def test_old_archives_without_traced_inputs_or_constants_open(tmp_path):
             if "traced_inputs" not in each.filename:
                 copied.writestr(each.filename, archive.read(each))
     assert assay.observe(older).run.inputs_kind == "inferred"
+
+
+class TakesAList(nn.Module):
+    def forward(self, features: list[torch.Tensor]):
+        return features[0]
+
+
+def test_nothing_is_inferred_for_a_list(tmp_path):
+    torch.jit.save(torch.jit.script(TakesAList()), tmp_path / "m.pt")
+    with pytest.raises(InputsError, match=r"because of features: List\[Tensor\]"):
+        assay.observe(tmp_path / "m.pt")
+
+
+def test_frozen_files_were_in_evaluation_mode(tmp_path):
+    frozen = torch.jit.freeze(torch.jit.script(CASES["perceptron"].build().eval()))
+    torch.jit.save(frozen, tmp_path / "m.pt")
+    document = assay.observe(tmp_path / "m.pt", CASES["perceptron"].args)
+    assert not document.modules[0].training
+
+
+def test_made_up_integers_are_stated(tmp_path):
+    traced = torch.jit.trace(nn.Embedding(9, 2), torch.tensor([[8, 1]]))
+    torch.jit.save(traced, tmp_path / "m.pt")
+    assert assay.observe(tmp_path / "m.pt").run.inputs_from == "the shapes it was traced with, integers are ones"
+
+
+def test_damaged_traced_inputs_are_stated(tmp_path):
+    path, damaged = saved(tmp_path, "perceptron", "traced"), tmp_path / "damaged.pt"
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(damaged, "w") as copied:
+        for each in archive.infolist():
+            copied.writestr(each.filename, b"?" if "traced_inputs" in each.filename else archive.read(each))
+    assert assay.observe(damaged).run.inputs_from.endswith(", because those it was traced with cannot be read")
+
+
+def test_a_pass_has_a_limit_on_time_that_failed_passes_use_up():
+    now = 0.0
+    budget = StepBudget(clock=lambda: now)
+    now = MAX_SECONDS
+    budget.spend()
+    budget.begin()
+    now += MAX_SECONDS / 2
+    budget.spend()
+    budget.fail()
+    budget.begin()
+    now += MAX_SECONDS / 2
+    budget.spend()
+    now += 0.01
+    with pytest.raises(Exceeded, match="CPU time"):
+        budget.spend()
+
+
+def test_layers_of_one_shape_share_their_packed_weights():
+    ops = TensorOps(StepBudget())
+    weights = [quantized.empty((8, 4), torch.qint8) for _ in range(2)]
+    first, second = (quantized.pack(ops, "linear_prepack", weight) for weight in weights)
+    assert first.packed is second.packed
+    assert first.weight is not second.weight

@@ -12,7 +12,7 @@ from assay.analysis.architecture import architecture
 from assay.analysis.memory import memory_of
 from assay.api.analyze.script import operations
 from assay.api.arguments import check_callable
-from assay.api.check import own_weights, rules_progress
+from assay.api.check import no_values, own_weights, rules_progress
 from assay.api.observe import observe_opened
 from assay.api.options import (
     OPENING,
@@ -34,8 +34,9 @@ from assay.api.weights.joined import weights_alone, with_weights, without_pass
 from assay.checkpoint.statistics.settings import Progress as OnBytes
 from assay.checkpoint.statistics.settings import StatisticsSettings
 from assay.document.document import Document
-from assay.errors import AssayError, InputsError, ReadError, UsageError
+from assay.errors import AssayError, InputsError, ReadError, TrustError, UsageError
 from assay.findings.analyzed import Analysis, CodeOp
+from assay.findings.brief_model import WEIGHT_VALUES
 from assay.findings.engine import check_all
 from assay.findings.op_assessments import assess
 from assay.machine.limits import device_of, limits_of
@@ -49,13 +50,12 @@ DEPTHS = (STRUCTURE, INFERENCE, PROFILE)
 `profile` adds energy."""
 
 ARCHITECTURE, COMPUTATION, REAL_PASS = "architecture", "computation", "a pass with data"
-PASS_MEMORY, TIME, WEIGHT_VALUES = "memory of a pass", "time", "values of weights"
+PASS_MEMORY, TIME = "memory of a pass", "time"
 TRAINING_STEP = "training step"
 """The parts of an analysis that can be missing."""
 
 _WEIGHTS = StatisticsSettings(spectral=True, spectral_elements=32_000_000)
 """Spectra of matrices of this many elements in all take about a second of CPU time."""
-_NO_VALUES = "weights not loaded: give a checkpoint of the model as weights"
 UNTRUSTED = f"contains code that was not run: {ALLOW_CODE}"
 
 
@@ -221,8 +221,8 @@ class _Analysis:
         """The analysis of a file without running its code: weights, and modules of TorchScript and pickled files."""
         self._begin(READING_WEIGHTS)
         document = weights_alone(opened, str(error), settings=_WEIGHTS, progress=self._progress)
-        runs_code = document.modules and not opened.interpreted
-        why = f"{opened.origin.location} {UNTRUSTED}" if runs_code else str(error)
+        untrusted = document.modules and isinstance(error, TrustError)
+        why = f"{opened.origin.location} {UNTRUSTED}" if untrusted else str(error)
         if not document.modules:
             self._missing[ARCHITECTURE] = why
         self._without_pass(why)
@@ -278,7 +278,7 @@ class _Analysis:
         """The document with weight statistics: of the given checkpoint, or of the model's own tensors."""
         source = self._weights if self._weights is not None else own_weights(opened)
         if source is None and document.weights is None:
-            self._missing[WEIGHT_VALUES] = _NO_VALUES
+            self._missing[WEIGHT_VALUES] = no_values(opened)
         if source is None:
             return document
         self._begin(READING_WEIGHTS)

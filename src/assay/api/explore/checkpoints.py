@@ -22,10 +22,10 @@ from assay.document.weights import TensorStatistics
 from assay.document.weights_fit import WeightsFit
 from assay.sources.opened import Opened
 from assay.views.tui.subject import (
-    MISSING,
     DocumentInspector,
     ExploredModel,
     ModuleInspector,
+    absence_of,
     detail_of,
     tensor_facts,
 )
@@ -80,11 +80,11 @@ class StoredInspector:
         """The statistics of the stored tensor, or the model's own details if the files do not contain it."""
         full = f"{path}.{name}" if path else name
         tensor = self._tensors.get(full)
-        entries = self._stored(full, tensor)
+        absence = "" if tensor is None else absence_of(tensor, self._fit)
+        entries = [] if absence else self._stored(full, tensor)
         if not entries:
             detail = self._model.tensor(path, name)
-            is_missing = tensor is not None and tensor.names[0] in self._fit.missing
-            return replace(detail, problem=MISSING) if is_missing else detail
+            return replace(detail, problem=absence) if absence else detail
         if tensor is None or (len(entries) == 1 and not self._is_part(tensor, entries[0])):
             return self._detail(entries[0])
         whole = combined(statistics(entries, self._reader, _SETTINGS), tensor.names, tensor.type.shape)

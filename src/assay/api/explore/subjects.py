@@ -99,6 +99,8 @@ def _of_model(
     subject = live_subject(opened, document)
     if opened.stored is not None and opened.model.on_meta:
         subject = _with_stored(subject, opened)
+    elif opened.stored is None and opened.origin.kind == "config":
+        notes.append("no values of weights: the folder holds none")
     return replace(subject, notes=(*notes, *subject.notes))
 
 
@@ -110,9 +112,9 @@ def _with_stored(subject: ExploredModel, opened: Opened) -> ExploredModel:
         return replace(subject, notes=(f"no values of weights: {error}",))
     fit, report = document.weights_fit, document.weights
     misfit = (f"the stored weights do not fit the model: {fit.summary}",) if fit is not None and fit.summary else ()
-    failures = report.failures if report is not None else ()
+    read = (*report.notes, *report.failures) if report is not None else ()
     inspector = StoredInspector(subject.inspector, opened, document)
-    return replace(subject, document=document, inspector=inspector, notes=(*misfit, *failures))
+    return replace(subject, document=document, inspector=inspector, notes=(*misfit, *read))
 
 
 def _failure_notes(document: Document) -> list[str]:

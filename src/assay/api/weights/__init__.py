@@ -142,10 +142,11 @@ def _left_out(largest: int | None, count: int, settings: StatisticsSettings, ope
     """A note on the matrices that were too large for the limit on spectra, if there are any."""
     if largest is None or not count:
         return ()
-    size, budget = units.count(largest), units.count(settings.spectral_elements)
+    larger = f" of more than {units.count(largest)} elements" if largest else ""
+    budget = units.count(settings.spectral_elements)
     command = shlex.join(["assay", "params", opened.origin.location, "--spectral"])
     return (
-        f"spectral norms of {plural(count, 'matrix', 'matrices')} of more than {size} elements were not computed "
+        f"spectral norms of {plural(count, 'matrix', 'matrices')}{larger} were not computed "
         f"(limit: {budget} elements in all); to compute all: {command}",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from assay.document.document import Document, Run
 from assay.document.rows import Tensor
 from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics
+from assay.errors import UserCodeError
 from assay.sources.opened import Opened
 from assay.sources.stored_names import naming_of
 
@@ -37,8 +39,10 @@ def with_weights(
     if is_own or not document.tensors:
         return replace(document, weights=report)
     model = None if opened.saved is not None and not opened.runs else opened.model
-    match = match_stored(document.tensors, report.tensors, naming_of(model, document.tensors), report.path)
-    rows, untied = _under_names_of_model(document.tensors, report.tensors, match)
+    naming = naming_of(model, document.tensors)
+    match = match_stored(document.tensors, report.tensors, naming, report.path, partial=report.partial)
+    rows = _with_contents(report.tensors, document.tensors, match, source) if listing else report.tensors
+    rows, untied = _under_names_of_model(document.tensors, rows, match)
     return replace(document, weights=summary_of(rows, report), weights_fit=replace(match.fit, untied=untied))
 
 
@@ -64,9 +68,9 @@ def weights_alone(
     listing: bool = False,
     progress: Progress | None = None,
 ) -> Document:
-    """The document of stored tensors whose model cannot be built, with the reason if there is a config."""
+    """The document of stored tensors whose model cannot be built, with the reason if a config or trust asked for it."""
     document = weights_document(opened, settings=settings, listing=listing, progress=progress)
-    if opened.origin.kind != "config":
+    if opened.origin.kind != "config" and not isinstance(opened.model_error, UserCodeError):
         return document
     return replace(document, run=replace(document.run, assumptions=(only_tensors(why),)))
 
@@ -76,19 +80,35 @@ def only_tensors(why: str) -> str:
     return f"only the tensors are shown: {why}"
 
 
+def _with_contents(
+    rows: list[TensorStatistics], tensors: Sequence[Tensor], match: StoredMatch, source: object
+) -> list[TensorStatistics]:
+    """The rows of a listing, with the digests of tensors that are stored more than once, which are read for it."""
+    whole = match.names_of(tensors, rows)
+    copies = {rows[at].names[0] for parts in match.parts if len(parts) > 1 and parts[0] in whole for at in parts}
+    if not copies:
+        return rows
+    pattern = "|".join(f"^{re.escape(name)}$" for name in sorted(copies))
+    report = weights_document(source, filter=pattern).weights
+    contents = {name: row.content for row in report.tensors for name in row.names} if report is not None else {}
+    return [replace(row, content=contents.get(row.names[0], "")) for row in rows]
+
+
 def _under_names_of_model(
     tensors: Sequence[Tensor], rows: Sequence[TensorStatistics], match: StoredMatch
 ) -> tuple[list[TensorStatistics], tuple[tuple[str, ...], ...]]:
     """The rows under the model's names, equal copies of a tied tensor once, and the names of unequal copies."""
     names, repeated, untied = match.names_of(tensors, rows), set(), []
-    for parts in match.parts:
+    for tensor, parts in zip(tensors, match.parts, strict=True):
         first, *copies = parts or (-1,)
         if first not in names or not copies:
             continue
-        equal = {at for at in copies if rows[at].content == rows[first].content}
+        same = (rows[first].content, rows[first].names)  # several files may have a tensor of one name
+        equal = {at for at in copies if rows[at].content == same[0] or rows[at].names == same[1]}
         repeated |= equal
         if len(equal) < len(copies):
             del names[first]
-            untied.append(tuple(rows[at].names[0] for at in parts if at not in equal))
+            unequal = (rows[at].names[0] for at in parts if at not in equal)
+            untied.append(tuple(sorted(unequal, key=lambda name: name != tensor.names[0])))
     kept = [replace(row, names=names.get(at, row.names)) for at, row in enumerate(rows) if at not in repeated]
     return kept, tuple(untied)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from assay.checkpoint.dtypes import item_bytes, unreadable
 from assay.checkpoint.entries import ByteRange, Checkpoint, Entry, ModuleRow, alignment
+from assay.checkpoint.listing import uninitialized_note
 from assay.document.roles import BUFFER, PARAMETER
 
 if TYPE_CHECKING:
@@ -27,13 +28,19 @@ def live_checkpoint(module: Any) -> tuple[Checkpoint, Callable[[Chunk], Any]]:
     """
     memory = _Memory()
     grouped: dict[Any, tuple[Any, str, list[str]]] = {}
+    lazy: list[str] = []
+    is_lazy = sys.modules["torch"].nn.parameter.is_lazy
     for name, tensor, role in _named(module):
-        grouped.setdefault(_identity(tensor), (tensor, role, []))[2].append(name)
+        if is_lazy(tensor):
+            lazy.append(name)
+        else:
+            grouped.setdefault(_identity(tensor), (tensor, role, []))[2].append(name)
     entries = [replace(memory.entry(tuple(names), tensor), role=role) for tensor, role, names in grouped.values()]
     modules = [
         ModuleRow(path, f"{type(child).__module__}.{type(child).__qualname__}") for path, child in _tree(module)
     ]
-    return Checkpoint(LIVE, type(module).__name__, entries, modules=modules), memory
+    notes = uninitialized_note(lazy)
+    return Checkpoint(LIVE, type(module).__name__, entries, modules=modules, notes=notes), memory
 
 
 class _Memory:
@@ -96,18 +103,12 @@ def _identity(tensor: Any) -> Any:
 def _shape(tensor: Any) -> tuple[int, ...]:
     from assay.recorder.inventory import sizes
 
-    return () if _uninitialized(tensor) else sizes(tensor)
-
-
-def _uninitialized(tensor: Any) -> bool:
-    return bool(sys.modules["torch"].nn.parameter.is_lazy(tensor))
+    return sizes(tensor)
 
 
 def _problem(tensor: Any) -> str:
     """The reason why a tensor's elements cannot be read as plain memory; empty if they can."""
     torch = sys.modules["torch"]
-    if _uninitialized(tensor):
-        return "not initialised yet"
     if tensor.device.type == "meta":
         return "on the meta device, which stores no values"
     if tensor.layout != torch.strided:

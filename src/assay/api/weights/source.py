@@ -33,8 +33,10 @@ class TensorSource(Struct, frozen=True):
 
     @property
     def runs_code(self) -> bool:
-        """Whether loading the file with torch would run code stored in it."""
-        return not self.in_memory and bool(self.checkpoint.modules) and not is_url(self.checkpoint.path)
+        """Whether the file holds one module, which torch can load, and which runs code stored in it."""
+        outermost = [module.path for module in self.modules if module.parent is None]
+        is_one = len(outermost) == 1 and "." not in outermost[0]
+        return not self.in_memory and is_one and not is_url(self.checkpoint.path)
 
     @property
     def modules(self) -> list[Module]:

@@ -11,6 +11,12 @@ from msgspec import Struct
 from assay.checkpoint.entries import ScriptCall, ScriptFunction
 from assay.document.roles import BUFFER, PARAMETER
 
+MAX_CODE_BYTES = 2 << 20
+"""Limit, in bytes, for all source files together: five times those of a traced GPT-2 of 48 layers."""
+MAX_FILE_BYTES = 512 << 10
+"""The same for one source file."""
+MAX_TOKENS = 150_000
+"""Limit for all source files together: twice those of that GPT-2; syntax trees take up to 1,200 bytes per token."""
 MAX_DEPTH = 150
 """Limit for nested expressions: far above what TorchScript writes, far below what the stack allows."""
 _TOKEN = re.compile(
@@ -18,6 +24,7 @@ _TOKEN = re.compile(
 )
 
 
+_TOO_DEEP = "nests too deep"
 _DECLARATIONS = {"__parameters__": PARAMETER, "__buffers__": BUFFER}
 
 
@@ -31,14 +38,38 @@ class ScriptCode(Struct, frozen=True):
 
 
 class Unreadable(Exception):
-    """The source is not TorchScript."""
+    """The source is not TorchScript, or exceeds a limit; the message continues "the code in net.py"."""
 
 
 _ESCAPE = r"\\([/0])([)-7])([)-7])"
 _LETTERS = re.compile(rf"\\\\|(?:{_ESCAPE})+")
 
 
-def source_text(data: bytes) -> str:
+class CodeBudget:
+    """What may still be read and parsed of the source files of one archive."""
+
+    def __init__(self) -> None:
+        self._bytes, self._tokens = MAX_CODE_BYTES, MAX_TOKENS
+
+    @property
+    def file_bytes(self) -> int:
+        """The limit for the next file."""
+        return min(self._bytes, MAX_FILE_BYTES)
+
+    def parse(self, data: bytes) -> tuple[str, ast.Module]:
+        """The text of a source file and its syntax tree."""
+        self._bytes -= len(data)
+        try:
+            text = _source_text(data)
+            self._tokens -= _tokens(text, self._tokens)
+            return text, ast.parse(text)
+        except (MemoryError, RecursionError) as error:
+            raise Unreadable(_TOO_DEEP) from error
+        except (SyntaxError, ValueError) as error:
+            raise Unreadable("is not TorchScript") from error
+
+
+def _source_text(data: bytes) -> str:
     """The text of a source file; torch writes the bytes of letters beyond ASCII with negative octal digits."""
     text = data.decode("utf-8")
     return _LETTERS.sub(_letters, text) if "\\" in text else text
@@ -52,30 +83,24 @@ def _letters(match: re.Match[str]) -> str:
     return data.decode("utf-8", "replace")
 
 
-def parse(text: str) -> ast.Module:
-    """The syntax tree of a source file."""
-    _check_depth(text)
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise Unreadable from error
-
-
-def code_in(text: str, module: str) -> ScriptCode:
-    """The functions, methods and classes that `text` defines."""
-    tree = parse(text)
+def code_in(tree: ast.Module, module: str) -> ScriptCode:
+    """The functions, methods and classes that a source file defines."""
     try:
         functions = [_function(node, prefix, method=prefix != module) for prefix, node in _definitions(tree, module)]
     except RecursionError as error:
-        raise Unreadable(module) from error
+        raise Unreadable(_TOO_DEEP) from error
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     return ScriptCode(functions, {f"{module}.{node.name}": _declared(node) for node in classes})
 
 
-def _check_depth(text: str) -> None:
-    """Raise `Unreadable` if the source nests too deep for a recursive parser: counts tokens per open bracket."""
+def _tokens(text: str, limit: int) -> int:
+    """The number of tokens; `Unreadable` if they are too many, or nest too deep for a recursive parser.
+
+    Depth is counted as tokens per open bracket.
+    """
     levels = [0]
-    for match in _TOKEN.finditer(text):
+    count = 0
+    for count, match in enumerate(_TOKEN.finditer(text), 1):
         kind = match.lastindex
         if kind == 2:
             levels[-1] += 1
@@ -87,9 +112,12 @@ def _check_depth(text: str) -> None:
         elif kind != 1:
             levels[-1] += 1
         if len(levels) > MAX_DEPTH or levels[-1] > MAX_DEPTH or sum(levels) > 2 * MAX_DEPTH:
-            raise Unreadable
+            raise Unreadable(_TOO_DEEP)
+        if count > limit:
+            raise Unreadable(f"is too long: all code of a file may have {MAX_TOKENS:,} tokens")
     if text.count("elif") > MAX_DEPTH:
-        raise Unreadable
+        raise Unreadable(_TOO_DEEP)
+    return count
 
 
 def _definitions(tree: ast.Module, module: str) -> Iterator[tuple[str, ast.FunctionDef]]:

@@ -20,6 +20,13 @@ MAX_INDEX_BYTES = 24 << 20
 INDEX = re.compile(r"\.index(?:\.[\w-]+)?\.json$")
 _SHARD_NAMES = (r"\.safetensors$", r"\.(?:bin|pt|pth|ckpt)$", r"\.gguf$", r"\.pt2$", r"\.(?:pkl|pickle|distcp)$")
 """File names of shards; the first pattern that matches a file of a directory is used."""
+_STANDARD = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+"""The files that transformers loads from a directory: the first of these that it contains."""
 _LISTED = 5
 _NOT_WEIGHTS = re.compile(r"^(?:training_args|optimizer|scheduler|rng_state.*|scaler)\.\w+$")
 """Files that trainers write next to a model's weights."""
@@ -49,22 +56,29 @@ def read_index(region: Region, reader: OpenShard) -> Checkpoint:
 
 
 def read_folder(path: str, names: list[str], reader: OpenShard, files: Files) -> Checkpoint:
-    """The shards of a directory: those in its index if it has one, else all of them."""
-    indices = [name for name in names if INDEX.search(name)]
-    if indices:
-        chosen = next((name for name in indices if "safetensors" in name), indices[0])
+    """The weights in a directory: the file of a standard name, those in an index, else all that look like shards."""
+    indices = sorted((name for name in names if INDEX.search(name)), key=lambda name: "safetensors" not in name)
+    chosen = next((name for name in (*_STANDARD, *indices) if name in names), None)
+    if chosen in indices:
         with files.region(inside(path, chosen)) as region:
             return read_index(region, reader)
+    weights = [chosen] if chosen is not None else _shards(names)
+    if not weights:
+        expected = "config.json or .metadata, or files ending in .safetensors, .bin, .pt, .gguf, .pt2 or .pkl"
+        raise ReadError(f"{one_line(path)} is a directory without a model: expected {expected}")
+    paths = {name: inside(path, name) for name in weights}
+    is_single = len(paths) == 1
+    checkpoint = reader(paths[weights[0]]) if is_single else _read_all(path, paths, reader, lambda name: "")
+    return _with_note(checkpoint, [name for name in names if name not in weights])
+
+
+def _shards(names: list[str]) -> list[str]:
+    """The files of a directory that look like the shards of one checkpoint."""
     for kind in _SHARD_NAMES:
         matches = [name for name in names if re.search(kind, name)]
-        weights = [name for name in matches if not _NOT_WEIGHTS.match(name)] or matches
-        if weights:
-            paths = {name: inside(path, name) for name in weights}
-            is_single = len(paths) == 1
-            checkpoint = reader(paths[weights[0]]) if is_single else _read_all(path, paths, reader, lambda name: "")
-            return _with_note(checkpoint, [name for name in names if name not in weights])
-    expected = "config.json or .metadata, or files ending in .safetensors, .bin, .pt, .gguf, .pt2 or .pkl"
-    raise ReadError(f"{one_line(path)} is a directory without a model: expected {expected}")
+        if matches:
+            return [name for name in matches if not _NOT_WEIGHTS.match(name)] or matches
+    return []
 
 
 def holds_shards(names: Iterable[str]) -> bool:
@@ -74,7 +88,8 @@ def holds_shards(names: Iterable[str]) -> bool:
 
 def _with_note(checkpoint: Checkpoint, names: list[str]) -> Checkpoint:
     """The checkpoint with a note on other files in its directory that look like weights but were not read."""
-    others = [name for name in names if any(re.search(kind, name) for kind in _SHARD_NAMES)]
+    looks = [name for name in names if any(re.search(kind, name) for kind in _SHARD_NAMES)]
+    others = [name for name in looks if not _NOT_WEIGHTS.match(name)]
     if not others:
         return checkpoint
     listed = ", ".join(one_line(name) for name in others[:_LISTED]) + (", ..." if len(others) > _LISTED else "")
@@ -108,8 +123,10 @@ def _joined(path: str, read: list[Checkpoint], failures: list[str]) -> Checkpoin
         metadata.update(part.metadata)
     formats = dict.fromkeys(part.format for part in read)
     names = Counter(name for entry in entries for name in entry.names)
+    notes = [note for part in read for note in part.notes]
     duplicates = [name for name, count in names.items() if count > 1]
-    failures += [f"tensor {one_line(name)} is in more than one shard" for name in duplicates[:20]]
+    if duplicates:
+        notes.append(f"more than one file has {plural(len(duplicates), 'tensor')}, such as {one_line(duplicates[0])}")
     return Checkpoint(
         next(iter(formats)),
         path,
@@ -117,7 +134,7 @@ def _joined(path: str, read: list[Checkpoint], failures: list[str]) -> Checkpoin
         metadata,
         [row for part in read for row in part.modules],
         globals=tuple(dict.fromkeys(name for part in read for name in part.globals)),
-        notes=tuple(dict.fromkeys(note for part in read for note in part.notes)),
+        notes=tuple(dict.fromkeys(notes)),
         failures=tuple(failures),
     )
 

@@ -6,17 +6,13 @@ import re
 
 from assay.checkpoint.entries import Checkpoint, ModuleRow
 from assay.checkpoint.formats.archive import ZipArchive
-from assay.checkpoint.formats.script_code import ScriptCode, Unreadable, code_in, source_text
+from assay.checkpoint.formats.script_code import CodeBudget, ScriptCode, Unreadable, code_in
 from assay.checkpoint.formats.torch_zip import describe, prefix_of
 from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.walking import SCRIPTED
 from assay.document.roles import CONSTANT
 from assay.errors import ReadError
 
-MAX_CODE_BYTES = 2 << 20
-"""Limit, in bytes, for all source files together: five times those of a traced GPT-2 of 48 layers."""
-MAX_FILE_BYTES = 512 << 10
-"""The same for one source file; its syntax tree takes 230 bytes per character."""
 CONSTANTS = "CONSTANTS"
 """The name by which the source refers to the tensors of constants.pkl."""
 
@@ -52,17 +48,16 @@ def _code(archive: ZipArchive, folder: str) -> tuple[ScriptCode, list[str]]:
     """The contents of all source files, and notes on files that could not be read."""
     code = ScriptCode([], {})
     notes: list[str] = []
-    remaining = MAX_CODE_BYTES
+    budget = CodeBudget()
     for name in archive.members:
         if not name.startswith(folder) or not name.endswith(".py"):
             continue
         module = name[len(folder) : -len(".py")].replace("/", ".")
         try:
-            data = archive.read(name, min(remaining, MAX_FILE_BYTES))
-            remaining -= len(data)
-            read = code_in(source_text(data), module)
+            _, tree = budget.parse(archive.read(name, budget.file_bytes))
+            read = code_in(tree, module)
             code.functions.extend(read.functions)
             code.declared.update(read.declared)
-        except (ReadError, UnicodeError, Unreadable):
+        except (ReadError, Unreadable):
             notes.append(f"the code of {module} could not be read")
     return code, notes

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from assay.checkpoint.dtypes import NUMPY
 from assay.checkpoint.entries import ModuleRow
 from assay.checkpoint.files import Region
+from assay.checkpoint.listing import uninitialized_note
 from assay.checkpoint.pickle.texts import plain_region
 from assay.checkpoint.pickle.values import (
     Array,
@@ -34,8 +35,10 @@ MAX_FACT_LENGTH = 500
 MAX_FACT_DEPTH = 2
 
 _SCALARS = frozenset((bool, int, float, str, type(None)))
-_OWN = {"_parameters": PARAMETER, "_buffers": BUFFER, "_modules": ATTRIBUTE}
+_OWN = {"_parameters": PARAMETER, "_buffers": BUFFER, "_modules": ""}
 """A module's dictionaries, with the role of the tensors in them; their names are not part of a tensor's name."""
+_UNINITIALIZED = tuple(f"torch.nn.parameter.Uninitialized{kind}" for kind in ("Parameter", "Buffer"))
+"""Tensors of lazy modules that have not run: they have no shape yet."""
 SCRIPTED = "__torch__"
 ScriptedRoles = Mapping[str, Mapping[str, str]]
 """For each class of a scripted model, by its qualified name, the roles of its parameters and buffers."""
@@ -83,6 +86,8 @@ class _Walk:
         self._scripted = scripted
         self._contents = PickleContents([], [], {}, (), {})
         self._arrays: dict[int, TensorValue] = {}
+        self._modules: set[int] = set()
+        self._uninitialized: dict[int, str] = {}
         self._deep = False
 
     def run(self, root: Any) -> PickleContents:
@@ -115,8 +120,8 @@ class _Walk:
             ancestors.add(id(value))
             frames.append(_Frame(id(value), inner, again or id(value) in seen, role))
             seen.add(id(value))
-        notes = (f"values nested more than {MAX_DEPTH} levels deep were skipped",) if self._deep else ()
-        return self._contents._replace(notes=notes)
+        deep = (f"values nested more than {MAX_DEPTH} levels deep were skipped",) if self._deep else ()
+        return self._contents._replace(notes=(*deep, *uninitialized_note(tuple(self._uninitialized.values()))))
 
     def _visit(self, name: str, value: Any, depth: int, role: str) -> Iterator[tuple[str, Any]] | None:
         """Record `value` if it is a tensor or a fact; else return its items, by full name."""
@@ -130,7 +135,7 @@ class _Walk:
         if kind is list or kind is tuple:
             return ((_join(name, i), item) for i, item in enumerate(value) if short or type(item) not in _SCALARS)
         if kind is Stub:
-            return self._inside(name, value)
+            return self._inside(name, value, role)
         if kind is TensorParts:
             return ((_join(name, key), item) for key, item in value.parts.items())
         if kind is RawStorage:
@@ -146,13 +151,20 @@ class _Walk:
         if role:
             self._contents.roles[name] = role
 
-    def _inside(self, name: str, stub: Stub) -> Iterator[tuple[str, Any]]:
+    def _inside(self, name: str, stub: Stub, role: str) -> Iterator[tuple[str, Any]] | None:
         """The attributes and items of an object; those of a module are named as torch would."""
+        if stub.class_path in _UNINITIALIZED:
+            self._uninitialized.setdefault(id(stub), name)
+            return None
         state = _attributes(stub.state)
-        if _is_module(stub, state):
+        if not _is_module(stub, state):
+            return _of_object(name, stub, state)
+        if role == ATTRIBUTE:  # a module in a list or a hook is not one of torch's submodules
+            return _of_module(name, state, {}, dict.fromkeys(_OWN, ATTRIBUTE))
+        if id(stub) not in self._modules:
+            self._modules.add(id(stub))
             self._contents.modules.append(ModuleRow(name, stub.class_path))
-            return _of_module(name, state, self._scripted.get(stub.class_path) if _is_scripted(stub) else {})
-        return _of_object(name, stub, state)
+        return _of_module(name, state, self._scripted.get(stub.class_path) if _is_scripted(stub) else {})
 
     def _note(self, name: str, value: Any) -> None:
         is_plain = isinstance(value, (bool, int, float, str))
@@ -206,14 +218,20 @@ def _is_scripted(stub: Stub) -> bool:
     return isinstance(stub.cls, Global) and stub.cls.module.startswith(SCRIPTED)
 
 
-def _of_module(name: str, state: dict[Any, Any], roles: Mapping[str, str] | None) -> Iterator[tuple[str, Any]]:
-    """The items of a module; `roles` has the declared tensors of a scripted one, or is None if they are unknown."""
+def _of_module(
+    name: str, state: dict[Any, Any], roles: Mapping[str, str] | None, own: Mapping[str, str] = _OWN
+) -> Iterator[tuple[str, Any]]:
+    """The items of a module, with the roles of those in its dictionaries.
+
+    `roles` has the declared tensors of a scripted one, or is None if they are unknown.
+    """
     for key, item in state.items():
-        if key in _OWN and isinstance(item, dict):
+        if key in own and isinstance(item, dict):
             for inner, value in item.items():
-                yield _join(name, inner), _InModule(value, _OWN[key])
+                yield _join(name, inner), _InModule(value, own[key])
         elif item is not None and not isinstance(item, (bool, int, float, str)):
-            yield _join(name, key), _InModule(item, "" if roles is None else roles.get(key, ATTRIBUTE))
+            known = roles is not None and not (isinstance(item, Stub) and _is_scripted(item))
+            yield _join(name, key), _InModule(item, roles.get(key, ATTRIBUTE) if known else "")
 
 
 def _of_object(name: str, stub: Stub, state: dict[Any, Any]) -> Iterator[tuple[str, Any]]:

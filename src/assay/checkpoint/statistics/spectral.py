@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from assay.checkpoint.statistics.chunks import Chunk, ChunkPlan, Weight, plan
+from assay.checkpoint.statistics.chunks import Chunk, ChunkPlan, Weight, matrix_of, plan
 from assay.checkpoint.statistics.dtypes import COUNTED, DTYPES, values
 from assay.checkpoint.statistics.engine import FAILURES
 from assay.checkpoint.statistics.gathering import Read, fetch
@@ -45,6 +45,9 @@ def with_spectrum(
 ) -> TensorStatistics:
     """The row with its spectrum, if it is a real matrix of at most `largest` elements; `workers` calls it at once."""
     planned = plan(0, weight, CHUNK_BYTES)
+    known = _known(planned, row)
+    if known is not None:
+        return replace(row, spectral=known)
     size = _matrix_elements(planned)
     if not size or (largest is not None and size > largest):
         return row
@@ -54,9 +57,24 @@ def with_spectrum(
             spectral(_blocks(each, read, KEPT_ELEMENTS // workers), each.cols, tolerance)
             for each in _matrices(planned)
         ]
-        return replace(row, spectral=max(filter(None, found), key=lambda each: each.norm, default=None))
     except FAILURES as error:
         return replace(row, note=f"spectrum not computed: {error}")
+    largest_found = max(filter(None, found), key=lambda each: each.norm, default=None)
+    if largest_found is None and row.min is not None:
+        return replace(row, note="spectrum not computed: squares overflow or underflow")
+    return replace(row, spectral=largest_found)
+
+
+def _known(planned: ChunkPlan, row: TensorStatistics) -> Spectral | None:
+    """The spectrum that follows from the statistics: of a matrix of zeros, or of one row or column."""
+    shape = planned.weight.shape
+    if len(shape) < 2 or not _is_real(planned):
+        return None
+    if row.min == row.max == 0:
+        return Spectral(0.0, 0.0, stable_rank=0.0, effective_rank=0.0)
+    if min(matrix_of(shape)) == 1 and row.l2:
+        return Spectral(row.l2, 0.0, stable_rank=1.0, effective_rank=1.0, singular_values=(row.l2,))
+    return None
 
 
 def _matrices(planned: ChunkPlan) -> list[ChunkPlan]:
@@ -88,9 +106,13 @@ def largest_within(weights: Iterable[Weight], budget: int) -> tuple[int, int]:
 
 
 def _matrix_elements(planned: ChunkPlan) -> int:
-    """The elements of a matrix of real numbers; 0 for other tensors, which have no spectrum."""
-    is_real = planned.dtype.real and planned.dtype.parts == 1
-    return planned.rows * planned.cols if planned.by_rows and is_real and min(planned.rows, planned.cols) > 1 else 0
+    """The elements of a matrix of real numbers; 0 for other tensors, and for a single row or column."""
+    is_matrix = planned.by_rows and _is_real(planned) and min(planned.rows, planned.cols) > 1
+    return planned.rows * planned.cols if is_matrix else 0
+
+
+def _is_real(planned: ChunkPlan) -> bool:
+    return planned.dtype.real and planned.dtype.parts == 1
 
 
 def _blocks(planned: ChunkPlan, read: Read, max_kept: int) -> Blocks:
@@ -234,7 +256,7 @@ def _summary(diagonal: list[float], off_diagonal: list[float], beta: float, ener
 
 
 def _effective_rank(leading: Doubles, rank: int) -> float:
-    """exp of the entropy of σ²/Σσ²; energy outside the leading values is spread evenly over the other directions."""
+    """exp of the entropy of σ²/Σσ², or an upper bound: energy outside the leading values counts as spread evenly."""
     shares = leading[leading > 0]
     rest, others = max(0.0, 1.0 - float(shares.sum())), rank - leading.size
     entropy = float(-(shares * np.log(shares)).sum())

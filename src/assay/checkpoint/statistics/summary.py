@@ -28,7 +28,7 @@ _EXACT = Counted("all stored values")
 _COLUMNS: dict[str, Provenance] = {
     "tensors": _EXACT,
     "tensors.spectral": Modelled(
-        "iterations; `norm_error` bounds the error of the norm, the effective rank is an estimate"
+        "iterations; `norm_error` bounds the error of the norm, the effective rank is an upper bound"
     ),
     "by_dtype": _EXACT,
     "by_role": _EXACT,

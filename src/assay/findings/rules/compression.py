@@ -19,6 +19,7 @@ from assay.findings.stored import (
     is_semi_structured,
     matrices,
     names,
+    outlier_row_gain,
     rounding_of,
     rows,
     saving,
@@ -34,8 +35,6 @@ MIN_BYTES = 1 << 16
 """Savings below this many bytes are not reported."""
 MIN_DUPLICATE_BYTES = 1024
 """Bytes; smaller tensors are often equal by coincidence: all ones, all zeros."""
-MIN_GAIN_DB = 10.0
-ACCEPTABLE_DB = 30.0
 SAFE_DB = 35.0
 MIN_QUANTIZED_ELEMENTS = 4096
 MIN_QUANTIZED_SAVING = 16 << 20
@@ -62,8 +61,11 @@ def duplicates(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Groups of tensors with identical bytes, except tensors that hold a single value."""
     weights = facts.document.weights
     assert weights is not None
-    groups = [[weights.tensors[index] for index in group] for group in weights.duplicates]
-    groups = [group for group in groups if group[0].bytes >= MIN_DUPLICATE_BYTES and group[0].min != group[0].max]
+    own = set(names(facts.stored))
+    found = ([weights.tensors[index] for index in group] for group in weights.duplicates)
+    groups = [[row for row in group if row.names[0] in own] for group in found]
+    groups = [group for group in groups if len(group) > 1 and group[0].bytes >= MIN_DUPLICATE_BYTES]
+    groups = [group for group in groups if group[0].min != group[0].max]
     saved = sum(row.bytes for group in groups for row in group[1:])
     if saved >= MIN_BYTES:
         pairs = [" = ".join(names(group)[:2]) for group in groups]
@@ -105,23 +107,12 @@ def _has_few_values(row: TensorStatistics) -> bool:
 )
 def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices whose signal-to-noise ratio in int8 rises strongly with one scale per row."""
-    affected: list[TensorStatistics] = []
-    worst = gain = 0.0
-    for row in matrices(facts):
-        one, each = (rounding_of(row, "int8", scope) for scope in ("tensor", "channel"))
-        if (
-            row.count < MIN_QUANTIZED_ELEMENTS
-            or one is None
-            or each is None
-            or one.sqnr_db is None
-            or each.sqnr_db is None
-        ):
-            continue
-        if one.sqnr_db < ACCEPTABLE_DB <= each.sqnr_db and each.sqnr_db - one.sqnr_db >= MIN_GAIN_DB:
-            worst = one.sqnr_db if not affected else min(worst, one.sqnr_db)
-            gain = max(gain, each.sqnr_db - one.sqnr_db)
-            affected.append(row)
-    if affected:
+    large = [row for row in matrices(facts) if row.count >= MIN_QUANTIZED_ELEMENTS]
+    gains = [(row, gain) for row in large if (gain := outlier_row_gain(row)) is not None]
+    if gains:
+        affected, gain = [row for row, _ in gains], max(gain for _, gain in gains)
+        roundings = [rounding_of(row, "int8", "tensor") for row in affected]
+        worst = min(each.sqnr_db for each in roundings if each is not None and each.sqnr_db is not None)
         title = (
             f"per-tensor int8 keeps as little as {worst:.1f} dB in {plural(len(affected), 'matrix', 'matrices')}, "
             f"per-row int8 up to {gain:.1f} dB more"

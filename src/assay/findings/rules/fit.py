@@ -30,11 +30,9 @@ _BY_NAMES = Counted("names and shapes of the stored tensors and of the model's")
 )
 def misfits(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors that the files lack or hold in another form, under another name, or besides those of the model."""
-    fit, weights = facts.document.weights_fit, facts.document.weights
+    fit = facts.document.weights_fit
     assert fit is not None
-    # Tensors of a file that could not be read are reported as a failure.
-    absent = () if weights is not None and weights.partial else _absent(fit)
-    for match in (*absent, *_reshaped(fit), *_untied(fit), *_renamed(fit), *_extra(fit)):
+    for match in (*_absent(fit), *_reshaped(fit), *_untied(fit), *_renamed(fit), *_extra(fit)):
         # A quantized checkpoint stores other tensors than the model, which its loader converts.
         method = f" (quantized with {fit.quantization})" if fit.quantization else ""
         yield replace(match, title=f"{match.title}{method}", severity="note" if method else match.severity)
@@ -45,7 +43,8 @@ def _absent(fit: WeightsFit) -> Iterator[RuleMatch]:
     if fit.missing:
         verb = "is" if len(fit.missing) == 1 else "are"
         title = f"{plural(len(fit.missing), 'tensor')} of the model {verb} not in the files"
-        yield _match(title, "missing", fit.missing)
+        lacked = [part for name in fit.missing for part in fit.missing_parts.get(name, (name,))]
+        yield _match(title, "missing", fit.missing, named=lacked)
 
 
 def _reshaped(fit: WeightsFit) -> Iterator[RuleMatch]:
@@ -91,6 +90,9 @@ def _other_dtype(facts: ModelFacts) -> Iterator[RuleMatch]:
     yield replace(_match(title, "other_dtype", names(others), "note"), advice=advice)
 
 
-def _match(title: str, figure: str, affected: Sequence[str], severity: str = "") -> RuleMatch:
-    evidence = {figure: Figure(len(affected), _BY_NAMES)}
-    return RuleMatch(f"{title}: {joined_names(fold_names(affected))}", evidence, tensors=affected, severity=severity)
+def _match(
+    title: str, figure: str, affected: Sequence[str], severity: str = "", named: Sequence[str] = ()
+) -> RuleMatch:
+    """A match for the tensors `affected`, whose names, or those in `named`, are appended to the title."""
+    evidence, shown = {figure: Figure(len(affected), _BY_NAMES)}, joined_names(fold_names(named or affected))
+    return RuleMatch(f"{title}: {shown}", evidence, tensors=affected, severity=severity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from assay import units
 from assay.document.provenance import Figure
@@ -185,13 +185,21 @@ def untrained_norm(facts: ModelFacts) -> Iterator[RuleMatch]:
         verb = "was" if len(affected) == 1 else "were"
         counters = [name for name in by_name if name.rpartition(".")[2] == "num_batches_tracked"]
         is_fresh = len(affected) == len(counters) and all(_has_fresh_scale(by_name, name) for name in affected)
+        noun = _norm_noun(facts, [name.rpartition(".")[0] for name in affected])
         yield RuleMatch(
-            f"{plural(len(affected), 'BatchNorm layer')} {verb} never updated (num_batches_tracked = 0): "
+            f"{plural(len(affected), noun)} {verb} never updated (num_batches_tracked = 0): "
             f"{joined_names(fold_names(name.removesuffix('.num_batches_tracked') for name in affected))}",
             {"batch_norms": Figure(len(affected), BY_BYTES)},
             tensors=affected,
             severity="note" if is_fresh else "",
         )
+
+
+def _norm_noun(facts: ModelFacts, stems: Sequence[str]) -> str:
+    """What these layers are called; InstanceNorm may have running statistics too, and only its class differs."""
+    classes = {module.path: module.class_name for module in facts.document.modules}
+    has_instance = any("InstanceNorm" in classes.get(stem, "") for stem in stems)
+    return "normalisation layer" if has_instance else "BatchNorm layer"
 
 
 def _has_fresh_scale(by_name: Mapping[str, TensorStatistics], counter: str) -> bool:

@@ -35,7 +35,12 @@ def model_of(program: Any) -> Model:
             RuntimeError,
         ):  # up to torch 2.5, if the root is a class of torch itself
             module = program.module()
-    return Model(module, inputs=program.example_inputs, classes=_classes(program))
+    return Model(
+        module,
+        inputs=program.example_inputs,
+        inputs_from="the program's example inputs",
+        classes=_classes(program),
+    )
 
 
 def with_classes(document: Document, classes: Mapping[str, tuple[str, str]]) -> Document:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,15 +14,18 @@ from assay.sources.inference.layers import Layer, layers, learned_positions, voc
 from assay.sources.inference.sizes import input_sizes
 from assay.sources.tensors import TensorSpec
 
+_OTHER = re.compile(r"(list|tuple|dict|int|float|bool|str)\b", re.IGNORECASE)
+"""Declared types of parameters that do not take a tensor."""
 _IMAGE = TensorSpec((1, 3, 224, 224))
 _IDS = TensorSpec((1, 128), "int64", low=0, high=2)
 
 
 def from_signature(module: Any) -> Iterator[Guess]:
     """Guesses at the inputs for forward's required parameters, likeliest first."""
-    # If every parameter has a default, the first one is still the data.
-    needed = required(module) or list(parameters(module).values())[:1]
+    needed = _needed(module)
     first_layers = layers(module)
+    if other_than_tensors(module):
+        return
     if not needed and _takes_nothing(module):
         yield Guess((), "forward, which takes no arguments")
     elif first_layers:
@@ -30,6 +34,21 @@ def from_signature(module: Any) -> Iterator[Guess]:
     elif needed and all(parameter.name in _ROLES for parameter in needed):
         specs = _arguments(needed, _IMAGE, [])
         yield Guess(specs, f"forward({', '.join(parameter.name for parameter in needed)})")
+
+
+def other_than_tensors(module: Any) -> str:
+    """The first parameter that is declared as something else, such as `boxes: List[Tensor]`: it is not inferred."""
+    for parameter in _needed(module):
+        kind = parameter.annotation
+        declared = kind if isinstance(kind, str) else inspect.formatannotation(kind)
+        if _OTHER.match(declared) and parameter.name not in _ROLES:
+            return f"{parameter.name}: {declared}"
+    return ""
+
+
+def _needed(module: Any) -> list[inspect.Parameter]:
+    """The parameters that need a value; if each has a default, the first one is still the data."""
+    return required(module) or list(parameters(module).values())[:1]
 
 
 def _guesses_from_sizes(module: Any, needed: list[inspect.Parameter], first_layers: list[Layer]) -> Iterator[Guess]:

@@ -20,19 +20,19 @@ as_strided_scatter asin asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ 
 avg_pool1d avg_pool2d avg_pool3d baddbmm baddbmm_ bartlett_window batch_norm bernoulli bernoulli_ bilinear
 binary_cross_entropy binary_cross_entropy_with_logits bincount binomial bitwise_and bitwise_and_ bitwise_left_shift
 bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_
-bitwise_xor bitwise_xor_ blackman_window block_diag bmm broadcast_tensors broadcast_to bucketize cat cauchy cauchy_
-cdist ceil ceil_ celu celu_ chain_matmul chalf channel_shuffle cholesky cholesky_inverse cholesky_solve chunk clamp
-clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip_ clone col2im column_stack complex concat concatenate conj
-conj_physical conj_physical_ constant_pad_nd contiguous conv1d conv2d conv3d conv_depthwise3d conv_tbc
-conv_transpose1d conv_transpose2d conv_transpose3d convolution copy_ copysign copysign_ cos cos_ cosh cosh_
-cosine_embedding_loss cosine_similarity count_nonzero cross cross_entropy_loss ctc_loss cummax cummin cumprod
-cumprod_ cumsum cumsum_ cumulative_trapezoid deg2rad deg2rad_ degrees dequantize det detach detach_ diag diag_embed
-diagflat diagonal diagonal_scatter diff digamma digamma_ dist div div_ divide divide_ dot dropout dropout_ dsplit
-dstack einsum elu elu_ embedding embedding_bag embedding_renorm embedding_renorm_ empty empty_like empty_permuted
-empty_strided eq eq_ equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expand expand_as expm1 expm1_
-exponential_ eye feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ fft_fft fft_fft2
-fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ifftshift fft_ihfft
-fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn fill fill_
+bitwise_xor bitwise_xor_ blackman_window block_diag bmm broadcast_tensors broadcast_to bucketize cartesian_prod cat
+cauchy cauchy_ cdist ceil ceil_ celu celu_ chain_matmul chalf channel_shuffle cholesky cholesky_inverse
+cholesky_solve chunk clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip_ clone col2im column_stack complex
+concat concatenate conj conj_physical conj_physical_ constant_pad_nd contiguous conv1d conv2d conv3d
+conv_depthwise3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution copy_ copysign copysign_
+cos cos_ cosh cosh_ cosine_embedding_loss cosine_similarity count_nonzero cross cross_entropy_loss ctc_loss cummax
+cummin cumprod cumprod_ cumsum cumsum_ cumulative_trapezoid deg2rad deg2rad_ degrees dequantize det detach detach_
+diag diag_embed diagflat diagonal diagonal_scatter diff digamma digamma_ dist div div_ divide divide_ dot dropout
+dropout_ dsplit dstack einsum elu elu_ embedding embedding_bag embedding_renorm embedding_renorm_ empty empty_like
+empty_permuted empty_strided eq eq_ equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expand expand_as
+expm1 expm1_ exponential_ eye feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ fft_fft
+fft_fft2 fft_fftfreq fft_fftn fft_fftshift fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ifftshift
+fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftfreq fft_rfftn fill fill_
 fill_diagonal_ fix fix_ flatten flip fliplr flipud float_power float_power_ floor floor_ floor_divide floor_divide_
 fmax fmin fmod fmod_ frac frac_ fractional_max_pool2d fractional_max_pool3d frobenius_norm full full_like gather gcd
 gcd_ ge ge_ gelu gelu_ geometric_ geqrf ger glu glu_jvp greater greater_ greater_equal greater_equal_ grid_sampler

@@ -75,11 +75,15 @@ class Interpreter:
         function = self._class_of(module).methods.get(method)
         if function is None:
             self.stop(f"the method {method} of {self._class_of(module).original_name}, which is not in the file")
-        outermost = self._depth == 0
-        if outermost:
-            self._budget.begin()
-            self.tensors.begin()
-        return self.call(function, (module, *args), kwargs)
+        if self._depth:
+            return self.call(function, (module, *args), kwargs)
+        self._budget.begin()
+        self.tensors.begin()
+        try:
+            return self.call(function, (module, *args), kwargs)
+        except BaseException:
+            self._budget.fail()
+            raise
 
     def call(self, function: Function, args: tuple[Any, ...], kwargs: Mapping[str, Any] = {}) -> Any:
         """The result of a function or method."""
@@ -453,6 +457,8 @@ class Interpreter:
             return self.run(owner, name, args, kwargs)
         if isinstance(owner, ScriptObject) and name in owner.cls.methods:
             return self.call(owner.cls.methods[name], (owner, *args), kwargs)
+        if isinstance(owner, torch.Tensor) and name == "tolist":
+            return prim.as_list(self.tensors, owner)
         return self.stop(f"the method {one_line(name)} of {_kind(owner)}")
 
     def _plain(self, apply: Callable[[], Any], what: str) -> Any:

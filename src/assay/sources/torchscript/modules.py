@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import keyword
 from typing import Any, ClassVar
@@ -84,13 +85,16 @@ def callable_class(cls: type[InterpretedModule]) -> type[InterpretedModule]:
 def _signature(function: Function) -> inspect.Signature:
     parameters = function.node.args
     names = [each.arg for each in parameters.args]
+    types = [ast.unparse(each.annotation) if each.annotation is not None else "" for each in parameters.args]
     if any(keyword.iskeyword(name) for name in names) or len(set(names)) < len(names):
         raise ReadError(f"the parameters of {function.name} are not valid names")
     first_default = len(names) - len(parameters.defaults)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Signature(
         [
-            inspect.Parameter(name, kind, default=... if position >= first_default else inspect.Parameter.empty)
-            for position, name in enumerate(names)
+            inspect.Parameter(
+                name, kind, annotation=declared, default=... if position >= first_default else inspect.Parameter.empty
+            )
+            for position, (name, declared) in enumerate(zip(names, types, strict=True))
         ]
     )

@@ -90,7 +90,7 @@ class ObjectTree:
     def _foreign(self, stub: Stub, depth: int) -> Any:
         """A value of a class that is not in the file's code, such as the packed weights of a quantized layer."""
         if stub.class_path == _PACKED and isinstance(stub.state, tuple):
-            return quantized.pack("linear_prepack", *self._value(stub.state, depth + 1))
+            return quantized.pack(self._interpreter.tensors, "linear_prepack", *self._value(stub.state, depth + 1))
         return Opaque(f"an object of {stub.class_path}")
 
     def _enum(self, cls: ScriptClass, stub: Stub) -> Any:
@@ -108,6 +108,7 @@ class ObjectTree:
         if cls.name not in self._classes:
             self._classes[cls.name] = module_class(cls, self._interpreter)
         module = self._built[id(stub)] = self._classes[cls.name]()
+        module.training = "training" in cls.fields  # a frozen file is in evaluation mode, and does not say so
         attributes = module.script_attributes
         for name, node in cls.values.items():
             attributes[name] = self._constant(node)
@@ -129,11 +130,7 @@ class ObjectTree:
                 else:
                     instance.fields[str(name)] = self._value(value, depth + 1)
         elif stub.state is not None and "__setstate__" in cls.methods:
-            state = self._value(stub.state, depth + 1)
-            if isinstance(instance, InterpretedModule):
-                self._interpreter.run(instance, "__setstate__", (state,), {})
-            else:
-                self._interpreter.call(cls.methods["__setstate__"], (instance, state))
+            self._interpreter.call(cls.methods["__setstate__"], (instance, self._value(stub.state, depth + 1)))
 
     def _set(self, module: InterpretedModule, cls: ScriptClass, name: str, value: Any, depth: int) -> None:
         """Set one attribute of a module: a parameter, buffer, submodule or plain value."""

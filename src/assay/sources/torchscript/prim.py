@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from assay.sources.torchscript import scalars
-from assay.sources.torchscript.refusal import Raised, checked_integer, refuse
+from assay.sources.torchscript.refusal import MAX_ITEMS, Raised, checked_integer, exceed, refuse
 from assay.sources.torchscript.tensor_ops import CPU, META, TensorOps, code_of
 from assay.sources.torchscript.values import EnumMember
 
@@ -42,7 +42,16 @@ def as_type(ops: TensorOps, name: str, value: Any) -> Any:
         return value
     if name in _SCALAR_TYPES:
         return _SCALAR_TYPES[name](ops.item(value))
-    return value.tolist() if name.startswith("List") else value
+    return as_list(ops, value) if name.startswith("List") else value
+
+
+def as_list(ops: TensorOps, tensor: torch.Tensor, *_: Any) -> Any:
+    """The known values of a tensor as nested lists."""
+    if tensor.is_meta:
+        refuse("a list of values that exist only with data")
+    if tensor.numel() > MAX_ITEMS:
+        exceed(f"a list of more than {MAX_ITEMS:,} values")
+    return tensor.tolist()
 
 
 def is_instance(value: Any, names: list[str]) -> bool:
@@ -142,7 +151,7 @@ PRIM: dict[str, Callable[..., Any]] = {
     "EnumName": lambda ops, member: member.name,
     "EnumValue": lambda ops, member: member.value,
     "TupleIndex": lambda ops, items, index: items[index],
-    "tolist": lambda ops, tensor, *_: tensor.tolist(),
+    "tolist": as_list,
     "device_type": _kind,
 }
 """Functions of `ops.prim`."""

@@ -6,9 +6,9 @@ import ast
 from typing import Any, NamedTuple
 
 from assay.checkpoint.formats.archive import ZipArchive
-from assay.checkpoint.formats.script_code import Unreadable, parse, source_text
+from assay.checkpoint.formats.script_code import CodeBudget, Unreadable
 from assay.checkpoint.formats.torch_zip import prefix_of
-from assay.checkpoint.formats.torchscript import MAX_CODE_BYTES, MAX_FILE_BYTES, demangled_name
+from assay.checkpoint.formats.torchscript import demangled_name
 from assay.errors import ReadError
 from assay.messages import one_line
 from assay.sources.torchscript.refusal import refuse
@@ -71,7 +71,7 @@ class ScriptProgram:
     def __init__(self, archive: ZipArchive) -> None:
         self._archive = archive
         self._folder = f"{prefix_of(archive)}code/"
-        self._remaining = MAX_CODE_BYTES
+        self._budget = CodeBudget()
         self._parsed: dict[str, dict[str, ScriptClass | Function]] = {}
 
     def find(self, name: str) -> ScriptClass | Function | None:
@@ -95,12 +95,9 @@ class ScriptProgram:
             return {}
         place = member.removeprefix(self._folder)
         try:
-            data = self._archive.read(member, min(self._remaining, MAX_FILE_BYTES))
-            self._remaining -= len(data)
-            text = source_text(data)
-            tree = parse(text)
-        except (UnicodeError, Unreadable) as error:
-            raise ReadError(f"the code in {one_line(place)} is not TorchScript, or nests too deep") from error
+            text, tree = self._budget.parse(self._archive.read(member, self._budget.file_bytes))
+        except Unreadable as error:
+            raise ReadError(f"the code in {one_line(place)} {error}") from error
         source = Source(place, tuple(text.splitlines(keepends=True)))
         found: dict[str, ScriptClass | Function] = {}
         for node in tree.body:

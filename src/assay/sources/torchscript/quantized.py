@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from assay.sources.torchscript.refusal import refuse
 from assay.sources.torchscript.tensor_ops import TensorOps
 
 MAX_PACKED_BYTES = 64 << 20
-"""Limit, in bytes, for the weights of one layer, which take memory because they cannot be on meta."""
+"""Limit, in bytes, for the packed weights of different shapes, which take memory because they cannot be on meta."""
 
 _NAMES = """
 linear linear_relu linear_dynamic linear_relu_dynamic conv1d conv1d_relu conv2d conv2d_relu conv3d conv3d_relu
@@ -44,22 +45,30 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """A quantized tensor without meaningful values."""
     if torch.empty(shape, dtype=torch.int8, device="meta").numel() > MAX_PACKED_BYTES:
         refuse(f"quantized weights of more than {MAX_PACKED_BYTES >> 20} MiB")
-    return torch.quantize_per_tensor(torch.zeros(shape), 1.0, 0, dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch says that quantized dtypes are deprecated
+        # Takes no memory until it is written.
+        return torch._empty_affine_quantized(shape, scale=1.0, zero_point=0, dtype=dtype)
 
 
-def pack(name: str, weight: Any, bias: Any = None, *settings: Any) -> PackedWeights:
-    """The weights packed by the operator `name`, such as `linear_prepack`."""
+def pack(ops: TensorOps, name: str, weight: Any, bias: Any = None, *settings: Any) -> PackedWeights:
+    """The weights packed by the operator `name`, such as `linear_prepack`; layers of one shape share them."""
     if not isinstance(weight, torch.Tensor) or not weight.is_quantized:
         refuse(f"quantized::{one_line(name)} of a tensor that is not quantized")
-    with _disable_current_modes():
-        values = None if bias is None else torch.zeros(bias.shape)
-        return PackedWeights(getattr(torch.ops.quantized, name)(weight, values, *settings), weight, bias)
+    key = (name, weight.shape, weight.dtype, None if bias is None else bias.shape, repr(settings))
+    if key not in ops.packed:
+        if sum(shape.numel() for _, shape, *_ in ops.packed) + weight.numel() > MAX_PACKED_BYTES:
+            refuse(f"quantized weights of more than {MAX_PACKED_BYTES >> 20} MiB")
+        with _disable_current_modes():
+            values = None if bias is None else torch.zeros(bias.shape)
+            ops.packed[key] = getattr(torch.ops.quantized, name)(weight, values, *settings)
+    return PackedWeights(ops.packed[key], weight, bias)
 
 
 def run(ops: TensorOps, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of an operator in the namespace quantized."""
     if name in _PREPACK:
-        return pack(name, *args, **kwargs)
+        return pack(ops, name, *args, **kwargs)
     if name not in _OPERATORS:
         refuse(f"the operator quantized::{one_line(name)}, which is not one of those that are interpreted")
     plain = tuple(value.packed if isinstance(value, PackedWeights) else value for value in args)

@@ -11,7 +11,7 @@ from assay.checkpoint.pickle.represented import dtype_name
 from assay.checkpoint.pickle.values import RawStorage, TensorValue
 from assay.errors import InputsError, ReadError
 from assay.messages import one_line
-from assay.sources.needs import need
+from assay.sources.needs import is_tensor, need
 from assay.sources.opened import Model
 from assay.sources.tensors import TensorSpec, make
 from assay.sources.torchscript.program import ScriptProgram
@@ -37,12 +37,12 @@ def read(archive: ZipArchive) -> Model:
     except (ReadError, RecursionError) as error:
         reason = "it nests too deep" if isinstance(error, RecursionError) else str(error)
         raise ReadError(f"the model in {one_line(archive.region.path)} cannot be read: {reason}") from error
-    return Model(module, inputs=_traced_inputs(archive, method, "meta"), interpreted=True)
+    return _with_traced_inputs(Model(module, interpreted=True), archive, method, "meta")
 
 
 def with_traced_inputs(model: Model, archive: ZipArchive) -> Model:
     """A trusted model with inputs of the shapes that it was traced with, if it was."""
-    return model._replace(inputs=_traced_inputs(archive, "forward", "cpu"))
+    return _with_traced_inputs(model, archive, "forward", "cpu")
 
 
 def _constants(archive: ZipArchive) -> dict[str, Any]:
@@ -58,19 +58,32 @@ def _constants(archive: ZipArchive) -> dict[str, Any]:
     return {f"c{position}": tensors.tensor(value) for position, value in items if isinstance(value, TensorValue)}
 
 
-def _traced_inputs(archive: ZipArchive, method: str, device: str) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-    """Tensors of the shapes and types that `method` was traced with; None if the file does not have them."""
+def _with_traced_inputs(model: Model, archive: ZipArchive, method: str, device: str) -> Model:
+    """The model with tensors of the shapes and types that `method` was traced with, if the file has them."""
     if prefix_of(archive) + _TRACED not in archive.members:
-        return None
+        return model
     try:
-        stored = unpickle(archive, _TRACED, records=None).value
+        made = _traced_inputs(archive, method, device)
     except ReadError:  # a hint: the inputs can also be given
-        return None
-    values = stored.get(method) if isinstance(stored, dict) else None
+        return model._replace(inputs_from="those it was traced with cannot be read")
+    if made is None:
+        return model
+    leaves = need("torch").utils._pytree.tree_leaves(made)
+    integers = any(is_tensor(each) and not _has_fractions(each) for each in leaves)
+    traced = "the shapes it was traced with"
+    return model._replace(inputs=(made, {}), inputs_from=f"{traced}, integers are ones" if integers else traced)
+
+
+def _traced_inputs(archive: ZipArchive, method: str, device: str) -> tuple[Any, ...] | None:
+    """The arguments that `method` was traced with, with made-up values; None if it was not traced."""
+    stored = unpickle(archive, _TRACED, records=None).value
+    values = stored.get(method, ()) if isinstance(stored, dict) else None
     if not isinstance(values, (list, tuple)) or leaves_exceed(values, _MOST_INPUTS):
-        return None
-    made = [_input(value, device) for value in values]
-    return None if any(each is NotImplemented for each in made) else (tuple(made), {})
+        raise ReadError(f"{_TRACED} does not hold inputs")
+    made = tuple([_input(value, device) for value in values])
+    if any(each is NotImplemented for each in made):
+        raise ReadError(f"{_TRACED} holds other values than tensors and numbers")
+    return made or None
 
 
 _PLAIN = (bool, int, float, str, type(None))
@@ -101,9 +114,13 @@ def _tensor(value: TensorValue, device: str) -> Any:
     dtype = getattr(torch, name, None)
     try:
         tensor = torch.empty(tuple(value.shape), dtype=dtype, device="meta")
-        if not (tensor.is_floating_point() or tensor.is_complex()):
+        if not _has_fractions(tensor):
             return torch.ones_like(tensor, device="cpu" if tensor.numel() <= _MOST_KNOWN else device)
         spec = TensorSpec(tuple(tensor.shape), name)
         return tensor if device == "meta" else make([spec], device)[0][0]
     except (RuntimeError, TypeError, ValueError, OverflowError, InputsError):
         return NotImplemented
+
+
+def _has_fractions(tensor: Any) -> bool:
+    return bool(tensor.is_floating_point() or tensor.is_complex())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NoReturn
 
 from assay.errors import ReadError
@@ -10,6 +11,8 @@ from assay.errors import ReadError
 MAX_STEPS = 200_000
 """Statements and calls in a pass; the largest of 120 real files takes 20,000."""
 MAX_OPS = 50_000
+MAX_SECONDS = 1.5
+"""CPU time of a pass; a traced GPT-2 of 48 layers takes 0.4 s."""
 MAX_CALLS = 60
 """Depth of nested calls."""
 MAX_NESTING = 60
@@ -61,20 +64,29 @@ def exceed(what: str) -> NoReturn:
 
 
 class StepBudget:
-    """The steps of one pass: statements, calls, and the work that operators do beyond a single step."""
+    """The steps of one pass: statements, calls, and the work that operators do beyond a single step; and its time."""
 
-    def __init__(self) -> None:
-        self._steps = 0
+    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+        self._clock = clock
+        self._left = MAX_SECONDS
+        self.begin()
 
     def begin(self) -> None:
         """Begin a pass."""
         self._steps = 0
+        self._began = self._clock()
+
+    def fail(self) -> None:
+        """End a pass that failed: the time that it took is not available to the next ones, which try other inputs."""
+        self._left -= self._clock() - self._began
 
     def spend(self, steps: int = 1) -> None:
         """Count steps; refuses more than a pass may take."""
         self._steps += steps
         if self._steps > MAX_STEPS:
             exceed(f"a pass of more than {MAX_STEPS:,} steps")
+        if self._clock() - self._began > self._left:
+            exceed(f"more than {MAX_SECONDS} s of CPU time")
 
 
 def checked_integer(value: int) -> int:

@@ -36,7 +36,7 @@ LARGEST_KNOWN = 1 << 22
 _KNOWN_PER_STEP = 256
 """Elements of known values that count as a step of the pass."""
 _HEAVY = re.compile(
-    r"linalg|svd|qr|cholesky|inverse|det|mm$|matmul|einsum|conv|dist|fft|stft|solve|bilinear|kron|lstm|gru"
+    r"linalg|matrix_|svd|qr|cholesky|inverse|det|mm$|matmul|einsum|conv|dist|fft|stft|solve|bilinear|kron|lstm|gru"
 )
 _LARGEST_HEAVY = 4096
 """Elements with which such operators still compute values."""
@@ -82,6 +82,8 @@ class TensorOps:
 
     def __init__(self, budget: StepBudget) -> None:
         self.budget = budget
+        self.packed: dict[tuple[Any, ...], Any] = {}
+        """Packed weights of quantized layers, by how they were packed."""
         self._sizes: dict[int, torch.Tensor] = {}
         """Scalars that hold sizes, by id; kept, so that no other object gets the same id."""
         self._known: list[tuple[weakref.ref[Any], int]] = []
@@ -258,9 +260,8 @@ def _format(code: Any) -> Any:
 
 def _factory(name: str) -> Callable[..., Any]:
     def create(ops: TensorOps, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(kwargs.get("dtype"), int) or "device" not in kwargs:
-            kwargs = {**kwargs, "dtype": dtype_of(kwargs.get("dtype"))}
-        return ops.call(getattr(_aten, name), args, {"layout": None, **kwargs, "device": META, "pin_memory": None})
+        settings = {key: value for key, value in kwargs.items() if key != "dtype" or value is not None}
+        return ops.call(getattr(_aten, name), args, {"layout": None, **settings, "device": META, "pin_memory": None})
 
     return create
 
@@ -372,6 +373,12 @@ def _recurrent(name: str) -> Callable[..., Any]:
     return run
 
 
+def _combinations(ops: TensorOps, tensor: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    if tensor.numel() ** min(r, 8) > LARGEST_KNOWN:
+        exceed(f"torch.combinations of {r} of {tensor.numel():,} values")
+    return ops.call(_aten.combinations, (tensor, r, with_replacement), {})
+
+
 _FACTORIES = """
 arange empty empty_strided eye fft_fftfreq fft_rfftfreq full ones rand randint randn randperm range scalar_tensor
 tril_indices triu_indices zeros bartlett_window blackman_window hamming_window hann_window kaiser_window
@@ -381,6 +388,7 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     **{name: _factory(name) for name in _FACTORIES.split()},
     **{name: _spaced(name) for name in ("linspace", "logspace")},
     **{name: _recurrent(name) for name in _RECURRENT},
+    "combinations": _combinations,
     "device": lambda ops, *name: torch.device(*name),
     "tensor": _tensor,
     "as_tensor": _as_tensor,

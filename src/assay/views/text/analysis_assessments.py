@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from assay import units
-from assay.document.assessments import OpAssessment, TensorAssessment
-from assay.document.cost import KindCost
+from assay.document.assessments import Assessment, OpAssessment, TensorAssessment
+from assay.document.cost import Cost
 from assay.document.document import Document
-from assay.document.rows import OpKind
+from assay.document.rows import Op
 from assay.document.weights import Rounding
+from assay.findings.naming import fold_names, joined_names, module_names
 from assay.messages import plural
 from assay.views.tables import Column, Table, percent
+from assay.views.text.amounts import part_of
 from assay.views.text.facts import notes_table
 from assay.views.text.report import Parts, first_rows
 
@@ -22,13 +24,16 @@ _REASONS = 3
 """Reasons without figures that are listed."""
 
 
-class _KindRow(NamedTuple):
-    """One kind of op with its cost per execution."""
+class _KindsRow(NamedTuple):
+    """The kinds of op of one name and place that have the same assessment, with the cost of all their ops."""
 
-    kind: OpKind
-    executions: int
-    cost: KindCost
+    name: str
+    where: str
+    category: str
     assessment: OpAssessment
+    executions: int
+    bytes: int
+    flops: int | None
 
 
 def _recommendation(assessment: OpAssessment) -> str:
@@ -56,13 +61,13 @@ def assessment_columns(of: Callable[[Row], OpAssessment | None]) -> tuple[Column
     )
 
 
-_KINDS: tuple[Column[_KindRow], ...] = (
-    Column("op", lambda row: row.kind.name, shrinks=True),
-    Column("inputs", lambda row: units.shapes(one.type.shape for one in row.kind.inputs), drops=5),
-    Column("type", lambda row: row.cost.category, drops=3),
-    Column("count", lambda row: row.executions, "right", units.exact),
-    Column("bytes", lambda row: row.cost.bytes, "right", units.size, drops=4),
-    Column("FLOPs/byte", lambda row: row.cost.intensity, "right", units.ratio, drops=4),
+_KINDS: tuple[Column[_KindsRow], ...] = (
+    Column("op", lambda row: units.op(row.name), shrinks=True),
+    Column("where", lambda row: row.where, shrinks=True),
+    Column("type", lambda row: row.category, drops=3),
+    Column("count", lambda row: row.executions, "right", units.exact, drops=1),
+    Column("bytes", lambda row: row.bytes, "right", units.size, drops=4),
+    Column("FLOPs/byte", lambda row: part_of(row.flops, row.bytes), "right", units.ratio, drops=4),
     Column("roofline", lambda row: row.assessment.bound or None, drops=4),
     *assessment_columns(lambda row: row.assessment),
 )
@@ -72,16 +77,47 @@ def assessment_section(document: Document, top: int | None = None) -> Parts:
     """What the weights of each kind of op allow, most FLOPs first."""
     if document.assessment is None or document.cost is None or not document.ops:
         return []
-    counts = Counter(op.kind for op in document.ops)
-    rows = [
-        _KindRow(document.kinds[kind], count, document.cost.kinds[kind], document.assessment.kinds[kind])
-        for kind, count in counts.items()
-    ]
-    rows.sort(key=lambda row: -row.executions * (row.cost.flops or 0))
-    reasons = Counter(row.assessment.unknown for row in rows if row.assessment.unknown)
+    rows = sorted(_kinds_rows(document, document.cost, document.assessment), key=lambda row: -(row.flops or 0))
+    kinds = dict.fromkeys(op.kind for op in document.ops)
+    reasons = Counter(why for kind in kinds if (why := document.assessment.kinds[kind].unknown))
     notes = [f"no figures for {plural(count, 'kind')} of op: {why}" for why, count in reasons.most_common(_REASONS)]
     title = "PRUNING AND QUANTIZATION BY KIND OF OP"
     return [*first_rows(title, Table(_KINDS, rows), top or len(rows)), *([notes_table(notes)] if notes else [])]
+
+
+def _kinds_rows(document: Document, cost: Cost, assessment: Assessment) -> Iterator[_KindsRow]:
+    """One row per name, place and assessment: kinds that differ only in shapes or numbers share it."""
+    ops: dict[int, list[Op]] = defaultdict(list)
+    for op in document.ops:
+        ops[op.kind].append(op)
+    groups: dict[tuple[str, str, OpAssessment], list[int]] = defaultdict(list)
+    for kind, same in ops.items():
+        assessed = assessment.kinds[kind]
+        groups[document.kinds[kind].name, _where(document, same, assessed), assessed].append(kind)
+    for (name, where, assessed), kinds in groups.items():
+        costs = [(len(ops[kind]), cost.kinds[kind]) for kind in kinds]
+        flops = [None if one.flops is None else count * one.flops for count, one in costs]
+        yield _KindsRow(
+            name,
+            where,
+            costs[0][1].category,
+            assessed,
+            executions=sum(count for count, _ in costs),
+            bytes=sum(count * one.bytes for count, one in costs),
+            flops=None if None in flops else sum(each for each in flops if each is not None),
+        )
+
+
+def _where(document: Document, ops: Sequence[Op], assessed: OpAssessment) -> str:
+    """The layers of the matrices that the ops read; without any, the modules that they are in."""
+    modules = list(dict.fromkeys(map(document.module_of, ops)))
+    read = [document.tensors[at] for at in assessed.tensors]
+    matrices = [tensor.names for tensor in read if len(tensor.type.shape) > 1]
+    if not matrices:
+        return module_names(document, modules, 1)
+    own = tuple(document.modules[at].path for at in modules)  # of a tied matrix, the name that belongs to the op
+    names = [next((name for name in each if name.startswith(own)), each[0]) for each in matrices]
+    return joined_names(fold_names(name.removesuffix(".weight") for name in names), 1)
 
 
 def assessment_lines(assessment: TensorAssessment) -> list[tuple[str, str]]:

@@ -67,11 +67,10 @@ def _value_facts(weights: WeightsReport) -> list[tuple[str, str]]:
         ("sparsity", f"{units.share(zeros, count)} zeros, {units.share(near, count)} near zero"),
         *_spectral_facts(weights),
     ]
-    lost = len(weights.tensors) - len(analysed) + len(weights.files_lost)
     oddities = {
         "duplicates": (len(weights.duplicates), "group of equal tensors", "groups of equal tensors"),
         "outliers": (len(weights.outliers), "value far from its family's", "values far from those of their family"),
-        "not analysed": (lost, "tensor or file", "tensors or files"),
+        "not analysed": (len(weights.failures), "tensor or file", "tensors or files"),
     }
     return facts + [(name, plural(number, one, many)) for name, (number, one, many) in oddities.items() if number]
 

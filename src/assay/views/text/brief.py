@@ -133,15 +133,15 @@ def confidence(finding: Finding) -> str:
 
 
 def _problems(brief: Brief) -> list[_Line]:
-    """The problems, or what was examined and found to be fine; then the remarks."""
+    """The problems, or what was examined and found to be fine; then the remarks, which are no problems."""
     lines = [f"{_SYMBOLS[one.severity]} {one.title} ({one.code})" for one in brief.problems]
     if brief.more_problems:
         lines.append(plural(brief.more_problems, "more problem"))
     if not lines and brief.clean:
         lines.append(f"none in {brief.clean}")
-    lines += [f"{one.title.partition(': ')[0]} ({one.code})" for one in brief.remarks]
     label, paint = "Problem" if len(brief.problems) == 1 else "Problems", _RED if brief.problems else ""
-    return [_Line(label, text, paint=paint) for text in lines]
+    remarks = [_Line("Note", f"{one.title.partition(': ')[0]} ({one.code})") for one in brief.remarks]
+    return [*(_Line(label, text, paint=paint) for text in lines), *remarks]
 
 
 def _unknown(one: NotKnown) -> str:

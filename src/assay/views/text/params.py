@@ -58,6 +58,10 @@ def _bits_text(value: float | None) -> str:
     return units.UNKNOWN if value is None else "> 8" if isinf(value) else f"{value:.0f}"
 
 
+def _at_most(value: float | None) -> str:
+    return units.UNKNOWN if value is None else f"≤ {units.ratio(value)}"
+
+
 def _figure(title: str, key: str, show: Any = units.ratio, *, drops: float) -> Column[TensorRow]:
     return Column(title, lambda row: STATISTICS[key](row.tensors), "right", show, drops=drops, name=key)
 
@@ -84,7 +88,16 @@ _SPECTRAL = (
     _figure("norm error", "bound", drops=8),
     _figure("stable rank", "rank", drops=3),
 )
-_EFFECTIVE = (_figure("effective rank", "effective", drops=8),)
+_EFFECTIVE = (_figure("effective rank", "effective", _at_most, drops=8),)
+
+_DISTRIBUTION = Column[TensorRow](
+    "histogram", lambda row: _spark(row.tensors[0].histogram), drops=True, name="distribution"
+)
+_TREND = Column[TensorRow]("trend", lambda row: _trend(row.tensors), drops=4)
+_OF_VALUES = (*_STATISTICS, *_SPECTRAL, *_EFFECTIVE, _DISTRIBUTION, _TREND)
+_ROLE = Column[TensorRow]("role", lambda row: row.tensors[0].role or None, drops=9)
+_NAN = _figure("NaN", "nan", units.exact, drops=9)
+"""Shown only if it is named: the note has the numbers of NaN."""
 
 
 def params_report(document: Document, options: ParamsOptions = ParamsOptions()) -> Report:
@@ -109,6 +122,17 @@ def params_report(document: Document, options: ParamsOptions = ParamsOptions()) 
     return Report(parts, tensors)
 
 
+def tables_without_rows() -> list[Table]:
+    """The tables that can be chosen from, to check the names of columns before any values are read."""
+    nothing, options = WeightsReport(), ParamsOptions()
+    return [
+        _tensors(nothing, (), (), options),
+        _totals("dtype", {}),
+        _totals("role", {}),
+        _outliers(nothing, options),
+    ]
+
+
 def chosen_lines(weights: WeightsReport, options: ParamsOptions) -> tuple[list[TensorRow], list[TensorRow]]:
     """The rows to show, in order, and the rows to omit."""
     lines = lines_of(weights, full=options.full)
@@ -121,22 +145,25 @@ def chosen_lines(weights: WeightsReport, options: ParamsOptions) -> tuple[list[T
 def _tensors(
     weights: WeightsReport, lines: Sequence[TensorRow], omitted: Sequence[TensorRow], options: ParamsOptions
 ) -> Table:
-    columns = [replace(one, drops=0) if one.key == options.sort else one for one in _columns(weights)]
+    columns = _columns(weights)
+    extra = [one for one in (_ROLE, _NAN, *_OF_VALUES) if one not in columns]
+    columns += [one for one in extra if one.key == options.sort]
+    columns = [replace(one, drops=0) if one.key == options.sort else one for one in columns]
 
     def sums(name: str, tensors: Sequence[TensorStatistics]) -> dict[str, Any]:
-        return {"tensor": name, "count": STATISTICS["count"](tensors), "bytes": STATISTICS["bytes"](tensors)}
+        return {"name": name, "count": STATISTICS["count"](tensors), "bytes": STATISTICS["bytes"](tensors)}
 
     remaining = [tensor for line in omitted for tensor in line.tensors]
     rest = [sums(f"({plural(len(omitted), 'more row')})", remaining)] if remaining else []
     footer = [*rest, sums(marked_total("total", partial=weights.partial), weights.tensors)] if weights.tensors else []
-    return Table(columns, lines, footer)
+    return Table(columns, lines, footer, extra=extra)
 
 
 def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
     columns: list[Column[TensorRow]] = [
-        Column("tensor", lambda row: row.name, shrinks=True, cuts="middle"),
+        Column("tensor", lambda row: row.name, shrinks=True, cuts="middle", name="name"),
         Column("dtype", lambda row: row.tensors[0].dtype, drops=2 if len(weights.by_dtype) == 1 else 0.5),
-        *([Column("role", _role, drops=9)] if weights.by_role else []),
+        *([_ROLE] if weights.by_role else []),
         Column("shape", lambda row: units.shape(row.tensors[0].shape), drops=0.6),
         Column("count", lambda row: STATISTICS["count"](row.tensors), "right", units.count, drops=5),
         Column("bytes", lambda row: STATISTICS["bytes"](row.tensors), "right", units.size),
@@ -146,10 +173,7 @@ def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
         known = [tensor.spectral for tensor in weights.tensors if tensor.spectral is not None]
         columns += _SPECTRAL if known else ()
         columns += _EFFECTIVE if any(spectral.effective_rank is not None for spectral in known) else ()
-        columns.append(
-            Column("histogram", lambda row: _spark(row.tensors[0].histogram), drops=True, name="distribution")
-        )
-        columns.append(Column("trend", lambda row: _trend(row.tensors), drops=4))
+        columns += (_DISTRIBUTION, _TREND)
     return [*columns, Column("note", remarks, shrinks=True, keeps=-8)]
 
 
@@ -171,10 +195,6 @@ def _histograms(lines: Iterable[TensorRow]) -> Iterator[Picture]:
         of = f" (of {shown_name(line.tensors[0])})" if len(line.tensors) > 1 else ""
         if histogram is not None:
             yield histogram_picture(f"{line.name}{of}", histogram)
-
-
-def _role(row: TensorRow) -> str | None:
-    return row.tensors[0].role or None
 
 
 def _totals(title: str, totals: Mapping[str, WeightTotals]) -> Table:

@@ -38,7 +38,6 @@ def params_table(document: Document, options: ParamsOptions = ParamsOptions()) -
     assert weights is not None
     families = {id(weights.tensors[row]): family.name for family in weights.families for row in family.tensors}
     columns: dict[str, _Value] = {
-        "tensor": shown_name,
         "tied names": lambda tensor: " ".join(tensor.names[1:]) or None,
         "family": lambda tensor: families.get(id(tensor)),
         "role": lambda tensor: tensor.role or None,
@@ -46,7 +45,8 @@ def params_table(document: Document, options: ParamsOptions = ParamsOptions()) -
         **_COLUMNS,
     }
     tensors = [tensor for line in chosen_lines(weights, options)[0] for tensor in line.tensors]
-    return Table([Column(title, value) for title, value in columns.items()], tensors)
+    name = Column[TensorStatistics]("name", shown_name, name="tensor")
+    return Table([name, *(Column(title, value) for title, value in columns.items())], tensors)
 
 
 def _quantile(index: int) -> _Value:

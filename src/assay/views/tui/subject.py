@@ -14,13 +14,15 @@ from assay.document.inspection import Attribute, ForwardCall, ForwardTensor, Sou
 from assay.document.roles import BUFFER, PARAMETER
 from assay.document.rows import Tensor, TensorType
 from assay.document.weights import TensorStatistics
+from assay.document.weights_fit import WeightsFit
 from assay.errors import ReadError
 
 MISSING = "not in the files: a loader initialises it"
+UNREAD = "not read: files are missing or damaged"
 NO_VALUES = "a saved document contains no tensor values: explore the live model or its checkpoint"
 
 
-ONLY_WEIGHTS = "This file contains only weights: open the model to record ops and times."
+ONLY_WEIGHTS = "Only weights are shown: open the model to record ops and times."
 
 
 class ModuleInspector(Protocol):
@@ -86,9 +88,8 @@ class DocumentInspector:
         tensor = self._document.tensors[at]
         statistics = next((self._statistics[each] for each in tensor.names if each in self._statistics), None)
         if statistics is None:
-            fit = self._document.weights_fit
-            missing = fit is not None and tensor.names[0] in fit.missing
-            return TensorDetail(tensor_facts(tensor), problem=MISSING if missing else NO_VALUES)
+            absence = absence_of(tensor, self._document.weights_fit)
+            return TensorDetail(tensor_facts(tensor), problem=absence or NO_VALUES)
         return detail_of(statistics, tensor_facts(tensor))
 
     def forward_calls(self, path: str) -> list[ForwardCall]:
@@ -120,6 +121,13 @@ def tensor_facts(tensor: Tensor) -> TensorFacts:
     """Shape, dtype, size and gradient of a document's tensor."""
     facts = tensor.type
     return TensorFacts(facts.shape, facts.dtype, bytes=tensor.bytes, requires_grad=tensor.requires_grad)
+
+
+def absence_of(tensor: Tensor, fit: WeightsFit | None) -> str:
+    """Why the files have no values of a tensor; empty if they have, or if there are no files."""
+    if fit is None:
+        return ""
+    return MISSING if tensor.names[0] in fit.missing else UNREAD if tensor.names[0] in fit.unread else ""
 
 
 def detail_of(row: TensorStatistics, facts: TensorFacts) -> TensorDetail:

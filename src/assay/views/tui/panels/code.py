@@ -16,7 +16,7 @@ NO_SOURCE = (
     "or the model was opened from a saved document, which does not contain code."
 )
 
-ONLY_WEIGHTS = "No source code: this file contains only weights."
+ONLY_WEIGHTS = "No source code: only weights are shown."
 
 _NO_FORWARD = "def _forward_unimplemented"
 """The placeholder that torch.nn.Module has instead of `forward`."""

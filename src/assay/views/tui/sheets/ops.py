@@ -67,7 +67,7 @@ def ops_sheet(subject: ExploredModel) -> Sheet:
         columns=columns,
         depth=1,
         about=_about(document, counts, by_type),
-        empty=ONLY_WEIGHTS if subject.tensors_in_tree else EMPTY,
+        empty=ONLY_WEIGHTS if subject.tensors_in_tree else _no_ops(document),
         biggest="flops",
     )
 
@@ -78,6 +78,11 @@ def _about(document: Document, counts: Counter[int], by_type: dict[str, list[int
     if cost is not None and counts:
         parts.append(f"{units.count(cost.forward.flops, 'FLOPs')}, {coverage_text(cost)}")
     return " · ".join(parts)
+
+
+def _no_ops(document: Document) -> str:
+    """The sentence shown if no ops are known."""
+    return EMPTY if document.failure is None else f"No op ran before the pass stopped: {document.failure.error}"
 
 
 def _values(document: Document, kind: int, count: int) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from assay.views.tui.sheets.placing import FoldedTree, shares
 from assay.views.tui.sheets.shapes import devices, dims
 from assay.views.tui.subject import ExploredModel
 
-MISSING = "missing"
+MISSING, UNREAD, STORED = "missing", "not read", "yes"
 EMPTY = "No parameters or buffers."
 FIGURES = ("min", "max", "mean", "std")
 _UNKNOWN = {"trains": None}
@@ -69,7 +69,9 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
         groups,
         id="parameters",
         noun="tensor",
-        columns=_columns(groups, document, with_statistics=bool(statistics), in_files=bool(in_files)),
+        columns=_columns(
+            groups, document, with_statistics=bool(statistics), in_files=bool(set(in_files.values()) - {STORED})
+        ),
         depth=0,
         about=_about(document),
         empty=EMPTY,
@@ -79,21 +81,30 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
 
 
 def _in_files(document: Document) -> dict[str, str]:
-    """What is special about each tensor in the files: missing, of another shape, or under another name."""
+    """Whether each tensor is in the files, and what is special about it: its shape, name or copies there."""
     fit = document.weights_fit
-    if fit is None:
+    if fit is None or document.weights is None:
         return {}
     names = {
         name: stored[0] if len(stored) == 1 else f"{len(stored)} parts" for name, stored in fit.stored_as.items()
     }
-    shapes = {each.name: dims(each.stored) for each in fit.conflicts}
-    return {**names, **shapes, **dict.fromkeys(fit.missing, MISSING)}
+    return {
+        **{name: STORED for row in document.weights.tensors for name in row.names},
+        **names,
+        **{names[0]: "copies differ" for names in fit.untied},
+        **{each.name: dims(each.stored) for each in fit.conflicts},
+        **dict.fromkeys(fit.missing, MISSING),
+        **dict.fromkeys(fit.unread, UNREAD),
+    }
 
 
 def _special(texts: Sequence[str | None]) -> str | None:
-    """How many tensors of a family are missing in the files, else how many differ there."""
-    missing, known = texts.count(MISSING), sum(text is not None for text in texts)
-    return f"{missing} missing" if missing else f"{known} differ" if known else None
+    """How many tensors of a family are missing in the files or were not read, else how many differ there."""
+    for text in (MISSING, UNREAD):
+        if text in texts:
+            return f"{texts.count(text)} {text}"
+    differ = sum(text not in (None, STORED) for text in texts)
+    return f"{differ} differ" if differ else STORED if STORED in texts else None
 
 
 def _add_extra(
@@ -291,7 +302,9 @@ def _columns(groups: Groups, document: Document, *, with_statistics: bool, in_fi
         groups.text("device", "device", "device of the tensor", on=False, widest=16),
         groups.text("trains", "trainable", "whether it requires a gradient", on=False),
         groups.text("tied", "tied", "other names of the tensor", on=tied, widest=40),
-        groups.text("stored", "in files", "missing, another shape or name, or extra", on=in_files, widest=40),
+        groups.text(
+            "stored", "in files", "yes, missing, not read, another shape or name, or extra", on=in_files, widest=40
+        ),
         *(
             groups.number(each, each, f"{each} of the finite values", units.ratio, on=with_statistics)
             for each in FIGURES

@@ -13,6 +13,7 @@ from assay.document.document import Document
 from assay.document.roles import PARAMETER
 from assay.document.rows import Call
 from assay.document.timing import ModuleTime
+from assay.document.weights_fit import WeightsFit
 from assay.views.tables import percent
 from assay.views.tui.columns import DeferredTexts, Numbers, SheetColumn, Words
 from assay.views.tui.sheets import shapes
@@ -87,6 +88,7 @@ def times(tree: FoldedTree, of: Callable[[ModuleTime], float | None]) -> Numbers
 
 def _parameters(subject: ExploredModel, tree: FoldedTree) -> list[SheetColumn]:
     document = subject.document
+    fit = document.weights_fit or WeightsFit("")
     counts, sizes, buffers = _tensor_totals(document)
 
     @cache
@@ -108,9 +110,9 @@ def _parameters(subject: ExploredModel, tree: FoldedTree) -> list[SheetColumn]:
                     units.size, right=True),
         SheetColumn("buffers", "buffers", lambda: tree.sums(buffers), "bytes of buffers, submodules included",
                     units.size, right=True, on=False),
-        SheetColumn("missing", "not in files", lambda: tree.sums(_missing(document)),
-                    "tensors that the files lack, submodules included", units.exact, right=True,
-                    on=document.weights_fit is not None and bool(document.weights_fit.missing)),
+        SheetColumn("missing", "not read" if fit.unread else "not in files", lambda: tree.sums(_missing(document)),
+                    "tensors that the files lack, or that could not be read, submodules included", units.exact,
+                    right=True, on=bool(fit.missing or fit.unread)),
         SheetColumn("device", "device", lambda: tree.sets(_devices(subject), shapes.devices),
                     "devices of the tensors", on=False, widest=16),
         SheetColumn("dtype", "dtype", lambda: tree.sets(_dtypes(document), ", ".join),
@@ -191,11 +193,11 @@ def _tensor_totals(document: Document) -> tuple[list[int | None], list[int], lis
 
 
 def _missing(document: Document) -> list[int | None]:
-    """For each module its own tensors that the files lack; unknown if there are no files."""
+    """For each module its own tensors that the files lack or that were not read; unknown if there are no files."""
     fit = document.weights_fit
     if fit is None:
         return [None] * len(document.modules)
-    lacking = frozenset(fit.missing)
+    lacking = {*fit.missing, *fit.unread}
     return [sum(document.tensors[at].names[0] in lacking for at in own) for own in first_holders(document)]
 
 
