@@ -35,7 +35,7 @@ def lifetimes(draw):
 
 
 def is_present(storage: Storage, op: int, ops: int) -> bool:
-    """Whether the storage is live during an op; a constant is since before the pass, whenever an op first reads it."""
+    """Whether the storage is live during an op; a constant is so from the start, whenever an op first reads it."""
     made = storage.role == "constant" or storage.born <= op
     return made and op < (ops if storage.died is None else storage.died)
 

@@ -310,7 +310,7 @@ def test_a_file_of_weights_names_what_is_missing_and_the_next_step(tmp_path) -> 
     file = tmp_path / "weights.pt"
     torch.save(net().state_dict(), file)
     subject = explorer_subject(str(file))
-    only_weights = "This file contains only weights: open the model to record ops and times."
+    only_weights = "Only weights are shown: open the model to record ops and times."
     assert [BY_ID[tab].make(subject).empty for tab in ("ops", "time")] == [only_weights, only_weights]
     expected = f"Not checked: the weights were not read. Run `assay check {file}`."
     assert BY_ID["findings"].make(subject).empty == expected

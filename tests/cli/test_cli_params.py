@@ -314,7 +314,7 @@ def test_code_runs_only_with_trust_and_in_another_process(process, in_place, env
     (in_place / "net.py").unlink()
     failed = process("params", "m.pt", "--trust")
     assert (failed.returncode, failed.stdout) == (3, "")
-    assert "No module named 'net'" in failed.stderr.splitlines()[0]
+    assert "needs the module net, which cannot be imported from here" in failed.stderr.splitlines()[0]
 
 
 def test_only_the_first_row_can_be_shown(cli, model):

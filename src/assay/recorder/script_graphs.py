@@ -88,7 +88,7 @@ class _Marking(NamedTuple):
         node.destroy()
 
     def _tensors_among(self, graph: Any, values: list[Any]) -> Any:
-        """A tuple of those values that are tensors or containers of tensors; other objects may have no Python form."""
+        """A tuple of the values that are tensors or containers of tensors; other objects may have no Python form."""
         parts = [part for value in values if _holds_tensors(value.type()) for part in self._parts(graph, value)]
         return _node(graph, "prim::TupleConstruct", parts, torch._C.TupleType([part.type() for part in parts]))
 

@@ -128,8 +128,8 @@ def live_bytes(storages: Iterable[Storage], ops: int) -> list[int]:
 
 def span(storage: Storage, ops: int) -> tuple[int, int]:
     """The first op in which a storage is live, and the first in which it no longer is."""
-    # A constant exists before the pass, whenever an op first reads it. A storage that appears after the last op counts
-    # as live during the last op.
+    # A constant exists before the pass, whenever an op first reads it. A storage that appears after the last op
+    # counts as live during the last op.
     start = 0 if storage.role == "constant" else min(storage.born, max(ops - 1, 0))
     return start, ops if storage.died is None else min(storage.died, ops)
 

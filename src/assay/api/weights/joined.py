@@ -68,7 +68,7 @@ def weights_alone(
     listing: bool = False,
     progress: Progress | None = None,
 ) -> Document:
-    """The document of stored tensors whose model cannot be built, with the reason if a config or trust asked for it."""
+    """The document of stored tensors without a model, with the reason if a config or trust asked for one."""
     document = weights_document(opened, settings=settings, listing=listing, progress=progress)
     if opened.origin.kind != "config" and not isinstance(opened.model_error, UserCodeError):
         return document

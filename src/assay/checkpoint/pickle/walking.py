@@ -26,7 +26,7 @@ from assay.errors import ReadError
 from assay.messages import one_line
 
 MAX_MODULES = 100_000
-MAX_REPEATED = 300_000
+MAX_REPEATED = 100_000
 """Limit for values that are visited more than once; lists of lists of the same list would never end."""
 MAX_NAMES = 400_000
 MAX_DEPTH = 500
@@ -112,13 +112,17 @@ class _Walk:
             if type(value) is _InModule:
                 value, role = value
             inner = self._visit(name, value, len(frames), role)
-            if inner is None or id(value) in ancestors:
+            if inner is None:
+                continue
+            known = id(value) in seen
+            repeated += known
+            if id(value) in ancestors:
                 continue
             if len(frames) >= MAX_DEPTH:
                 self._deep = True
                 continue
             ancestors.add(id(value))
-            frames.append(_Frame(id(value), inner, again or id(value) in seen, role))
+            frames.append(_Frame(id(value), inner, again or known, role))
             seen.add(id(value))
         deep = (f"values nested more than {MAX_DEPTH} levels deep were skipped",) if self._deep else ()
         return self._contents._replace(notes=(*deep, *uninitialized_note(tuple(self._uninitialized.values()))))
@@ -230,8 +234,8 @@ def _of_module(
             for inner, value in item.items():
                 yield _join(name, inner), _InModule(value, own[key])
         elif item is not None and not isinstance(item, (bool, int, float, str)):
-            known = roles is not None and not (isinstance(item, Stub) and _is_scripted(item))
-            yield _join(name, key), _InModule(item, roles.get(key, ATTRIBUTE) if known else "")
+            submodule = isinstance(item, Stub) and _is_scripted(item)
+            yield _join(name, key), _InModule(item, "" if roles is None or submodule else roles.get(key, ATTRIBUTE))
 
 
 def _of_object(name: str, stub: Stub, state: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
