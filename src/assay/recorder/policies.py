@@ -102,9 +102,10 @@ def _positions(executor: Dataless, func: Any, mask: torch.Tensor) -> torch.Tenso
 def _masked_select(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor, mask = args
     shape = torch.broadcast_shapes(tensor.shape, mask.shape)
+    copies = math.prod(shape) // max(mask.numel(), 1)
     if executor.is_known(mask):
-        return _meta((int(mask.expand(shape).sum()),), tensor.dtype)
-    size = executor.bounds.most_true(mask) * (math.prod(shape) // max(mask.numel(), 1))
+        return _meta((int(mask.count_nonzero()) * copies,), tensor.dtype)
+    size = executor.bounds.most_true(mask) * copies
     executor.assume_size(str(func), f"the maximum of {plural(size, 'element')}")
     return _meta((size,), tensor.dtype)
 

@@ -23,5 +23,6 @@ def cases() -> list[Case]:
     import hostile_code
     import hostile_data
     import hostile_names
+    import hostile_work
 
-    return [*hostile_code.cases(), *hostile_names.cases(), *hostile_data.cases()]
+    return [*hostile_code.cases(), *hostile_work.cases(), *hostile_names.cases(), *hostile_data.cases()]

@@ -36,7 +36,7 @@ def apply(ops: TensorOps, path: str, args: tuple[Any, ...], kwargs: dict[str, An
         return scalars.ALWAYS[name](*args, **kwargs)
     if args and isinstance(args[0], (list, tuple, dict, str)) and name in scalars.CONTAINERS:
         return scalars.CONTAINERS[name](*args, **kwargs)
-    if name in scalars.NUMBERS and not any(isinstance(each, torch.Tensor) for each in args):
+    if name in scalars.NUMBERS and not any(isinstance(each, (torch.Tensor, str)) for each in args):
         return scalars.NUMBERS[name](*args, **kwargs)
     if name in FUSED:
         return FUSED[name](ops, *args, **kwargs)

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from assay.messages import one_line
 from assay.sources.torchscript.refusal import refuse
 from assay.sources.torchscript.tensor_ops import TensorOps
+from assay.sources.torchscript.work import check_quantized, tensors_of
 
 MAX_PACKED_BYTES = 64 << 20
 """Limit, in bytes, for the packed weights of different shapes, which take memory because they cannot be on meta."""
@@ -24,6 +25,7 @@ elu celu prelu
 """
 _OPERATORS = frozenset(_NAMES.split())
 """Operators in the namespace quantized."""
+_BROADCAST = frozenset({"add", "add_relu", "mul", "mul_relu"})
 _PREPACK = frozenset({"linear_prepack", "conv1d_prepack", "conv2d_prepack", "conv3d_prepack"})
 
 
@@ -71,5 +73,33 @@ def run(ops: TensorOps, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
         return pack(ops, name, *args, **kwargs)
     if name not in _OPERATORS:
         refuse(f"the operator quantized::{one_line(name)}, which is not one of those that are interpreted")
+    _check_work(name, args)
     plain = tuple(value.packed if isinstance(value, PackedWeights) else value for value in args)
     return ops.call(getattr(torch.ops.quantized, name), plain, kwargs)
+
+
+def _check_work(name: str, args: tuple[Any, ...]) -> None:
+    """Refuse an operator that would take long, or much memory: those on quantized tensors run with zeros."""
+    shapes = [tensor.shape for tensor in tensors_of(args)]
+    weights = next((value for value in args if isinstance(value, PackedWeights)), None)
+    if weights is not None:
+        elements, products = _of_layer(shapes[0], weights)
+    else:
+        sizes = [shape.numel() for shape in shapes]
+        elements = torch.broadcast_shapes(*shapes).numel() if name in _BROADCAST else sum(sizes)
+        products = elements
+    check_quantized(f"quantized::{name}", elements, products)
+
+
+def _of_layer(shape: torch.Size, weights: PackedWeights) -> tuple[int, int]:
+    """The elements of the result of a layer, and the products that it adds up."""
+    packed, size = weights.packed, weights.weight.shape
+    if len(size) == 2:
+        elements = shape.numel() // max(shape[-1], 1) * size[0]
+        return elements, elements * size[1]
+    lines = len(packed.stride()) - (len(size) - 2)  # a layer with one dimension is packed as one with two
+    data, weight = (torch.empty((*each[:2], *[1] * lines, *each[2:]), device="meta") for each in (shape, size))
+    place = (packed.stride(), packed.padding(), packed.dilation(), packed.transpose(), packed.output_padding())
+    with _disable_current_modes():
+        elements = torch.convolution(data, weight, None, *place, packed.groups()).numel()
+    return elements, (shape.numel() if packed.transpose() else elements) * (size.numel() // max(size[0], 1))

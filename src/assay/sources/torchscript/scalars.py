@@ -5,7 +5,7 @@ from __future__ import annotations
 import cmath
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from assay.sources.torchscript.refusal import MAX_ITEMS, checked_integer, checked_text, exceed, leaves, refuse
@@ -78,17 +78,26 @@ def text_of(value: Any) -> str:
         return str(value)
     if isinstance(value, (list, tuple)):
         leaves(value)
-        return checked_text(f"[{', '.join(map(text_of, value))}]")
+        return f"[{_joined(', ', map(text_of, value))}]"
     return f"({type(value).__name__})"
+
+
+def _joined(separator: str, texts: Iterable[str]) -> str:
+    """The texts with the separator between them; stops before the result is too long."""
+    parts, length = [], 0
+    for text in texts:
+        parts.append(text)
+        length += len(text) + len(separator)
+        if length > MAX_ITEMS + len(separator):
+            exceed(f"a string of more than {MAX_ITEMS:,} characters")
+    return separator.join(parts)
 
 
 def _format(template: str, *values: Any) -> str:
     """The template with each `{}` replaced; format specifications have no meaning in TorchScript."""
     parts = template.split("{}")
     texts = [*map(text_of, values), *[""] * len(parts)]
-    return checked_text(
-        "".join(part + text for part, text in zip(parts, [*texts[: len(parts) - 1], ""], strict=True))
-    )
+    return _joined("", (part + text for part, text in zip(parts, [*texts[: len(parts) - 1], ""], strict=True)))
 
 
 def _percent_format(template: str, *values: Any) -> str:
@@ -151,10 +160,6 @@ def _replace(text: str, old: str, new: str, most: int = -1) -> str:
     if (len(text) + 1) * (len(new) + 1) > MAX_ITEMS * 100:
         exceed("a replacement in a long string")
     return checked_text(text.replace(old, new, most))
-
-
-def _join(separator: str, items: list[str]) -> str:
-    return checked_text(separator.join(items))
 
 
 def _dictionary(items: Any = ()) -> dict[Any, Any]:
@@ -242,7 +247,7 @@ NUMBERS: dict[str, Operator] = {
     "floor": _number(math.floor),
     "ceil": _number(math.ceil),
     "trunc": _number(math.trunc),
-    "round": lambda value, digits=0: float(round(value, digits)),
+    "round": lambda value: float(round(value)),
     "gcd": _number(math.gcd),
     "factorial": lambda value: math.factorial(value) if value < 21 else exceed("an integer of more than 64 bits"),
     "__and__": operator.and_,
@@ -261,7 +266,6 @@ NUMBERS: dict[str, Operator] = {
     "Complex": complex,
     "__range_length": _range_length,
     "__derive_index": _number(lambda index, start, step: start + index * step),
-    "ord": ord,
     "chr": chr,
     "hex": hex,
     "oct": oct,
@@ -314,7 +318,8 @@ CONTAINERS: dict[str, Operator] = {
     "Int": lambda text: checked_integer(int(checked_text(text)[:64])),
     "Float": float,
     "str": text_of,
-    "join": _join,
+    "ord": ord,
+    "join": _joined,
     "split": _split,
     "replace": _replace,
     **{name: _of_text(getattr(str, name)) for name in _TEXT.split()},

@@ -6,9 +6,10 @@ code computed with plain integers.
 
 from __future__ import annotations
 
-import re
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
+from math import prod
 from typing import Any
 
 import torch
@@ -27,20 +28,23 @@ from assay.sources.torchscript.refusal import (
     exceed,
     refuse,
 )
+from assay.sources.torchscript.work import (
+    END,
+    LARGEST_KNOWN,
+    RECURRENT,
+    check_lists,
+    check_quantized,
+    check_unsized,
+    leaves_of,
+    may_compute,
+    tensors_of,
+)
 
 META, CPU = torch.device("meta"), torch.device("cpu")
-END = (1 << 63) - 1
-"""What TorchScript writes for the end of a slice that has none."""
-LARGEST_KNOWN = 1 << 22
-"""Results with more elements are computed as shapes only, also if all values are known."""
-_KNOWN_PER_STEP = 256
-"""Elements of known values that count as a step of the pass."""
-_HEAVY = re.compile(
-    r"linalg|matrix_|svd|qr|cholesky|inverse|det|mm$|matmul|einsum|conv|dist|fft|stft|solve|bilinear|kron|lstm|gru"
-)
-_LARGEST_HEAVY = 4096
-"""Elements with which such operators still compute values."""
-_STEPS_OF_RECURRENCE = 16
+_KNOWN_PER_STEP, _READ_PER_STEP = 1 << 8, 1 << 14
+"""Elements of known values that count as a step of the pass: if they are computed with, or may only be read."""
+_STEPS_OF_LAYER, _PARAMETERS_OF_LAYER = 16, 4
+"""What a step of a recurrent layer counts, and how many parameters such a layer has."""
 LONGEST_SEQUENCE = 1 << 16
 """Steps of a recurrent layer, which torch runs one by one."""
 
@@ -61,7 +65,6 @@ _ONE_KIND = frozenset(
     {"linear", "conv1d", "conv2d", "conv3d", "_convolution", "matmul", "mm", "bmm", "addmm", "baddbmm"}
 )
 """Operators whose tensors must all be integers, or all not."""
-_RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu", "ctc_loss"})
 _aten = torch.ops.aten
 
 
@@ -128,14 +131,20 @@ class TensorOps:
         self._ops += 1
         if self._ops > MAX_OPS:
             exceed(f"a pass of more than {MAX_OPS:,} ops")
-        tensors = list(_tensors((args, kwargs)))
+        tensors = list(tensors_of((args, kwargs)))
         self._count(len(tensors))
-        kwargs = _converted(kwargs, has_tensors=bool(tensors))
+        check_lists(packet.__name__, (*args, *kwargs.values()))
+        args, kwargs = _converted(packet, args, kwargs, has_tensors=bool(tensors))
         if tensors and self._computes_sizes(tensors) and _returns_scalar(packet, args, kwargs):
             with _disable_current_modes():
                 return self._sized(packet(*args, **kwargs))
-        if tensors and not any(tensor.is_meta or tensor.is_quantized for tensor in tensors):
+        known = [tensor for tensor in tensors if not tensor.is_meta and not tensor.is_quantized]
+        if tensors and len(known) == len(tensors):
             args, kwargs = self._bounded(packet, args, kwargs, tensors)
+        else:
+            self.budget.spend(sum(tensor.numel() for tensor in known) // _READ_PER_STEP)
+            if packet._qualified_op_name.startswith("aten") and any(tensor.is_quantized for tensor in tensors):
+                _check_quantized(packet, args, kwargs)
         return self._noted(packet(*args, **kwargs))
 
     def _count(self, tensors: int) -> None:
@@ -153,24 +162,23 @@ class TensorOps:
 
     def _bounded(self, packet: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> tuple[Any, Any]:
         """The arguments of an operator on known values; without the values if the result would be large."""
-        inputs = sum(tensor.numel() for tensor in tensors)
-        self.budget.spend(inputs // _KNOWN_PER_STEP)
-        heavy = inputs > _LARGEST_HEAVY and _HEAVY.search(str(packet)) is not None
+        self.budget.spend(sum(tensor.numel() for tensor in tensors) // _KNOWN_PER_STEP)
+        name = packet.__name__
         with _disable_current_modes():
             without = _without_values((args, kwargs))
             try:
-                elements = sum(result.numel() for result in _tensors(packet(*without[0], **without[1])))
+                elements = sum(result.numel() for result in tensors_of(packet(*without[0], **without[1])))
             except (NotImplementedError, RuntimeError):
-                _check_unsized(packet, args, kwargs, tensors)
+                check_unsized(name, (args, kwargs), tensors)
                 return args, kwargs
-        if heavy or elements > LARGEST_KNOWN:
-            return without[0], without[1]
+            if not may_compute(name, (args, kwargs), tensors, elements):
+                return without[0], without[1]
         self.budget.spend(elements // _KNOWN_PER_STEP)
         return args, kwargs
 
     def _noted(self, result: Any) -> Any:
         """`result`, after counting the tensors and the memory of known values in it."""
-        tensors = list(_tensors(result))
+        tensors = list(tensors_of(result))
         self._count(len(tensors))
         for tensor in tensors:
             if tensor.dim() > MAX_DIMENSIONS:
@@ -192,6 +200,21 @@ def _without_values(value: Any) -> Any:
     return tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), value)
 
 
+def _check_quantized(packet: Any, args: Any, kwargs: Any) -> None:
+    """Refuse an operator on quantized tensors whose result or work would be large, as it is for regular tensors."""
+    name = f"torch.{packet.__name__}"
+    with _disable_current_modes():
+        args, kwargs = tree_map_only(
+            torch.Tensor, lambda each: torch.empty(each.shape, device="meta"), (args, kwargs)
+        )
+        try:
+            elements = sum(result.numel() for result in tensors_of(packet(*args, **kwargs)))
+        except (NotImplementedError, RuntimeError):  # one that exists for quantized tensors only keeps their size
+            elements = sum(tensor.numel() for tensor in tensors_of((args, kwargs)))
+    window = args[1] if "pool" in name and "adaptive" not in name and isinstance(args[1], (list, tuple)) else ()
+    check_quantized(name, elements, elements * prod(window))
+
+
 def _returns_scalar(packet: Any, args: Any, kwargs: Any) -> bool:
     """Whether an operator on scalars returns a scalar tensor."""
     with _disable_current_modes():
@@ -211,51 +234,52 @@ def _check_kinds(name: str, tensors: list[torch.Tensor]) -> None:
         raise Failed(f"torch.{name} of {' and '.join(names)}")
 
 
-def _check_unsized(packet: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> None:
-    """Refuse an operator on known values whose result may be large, by its largest number and value."""
-    numbers = [abs(value) for value in _leaves((args, kwargs)) if type(value) is int and value != END]
-    values = [
-        int(each.max())
-        for each in tensors
-        if each.numel() and not each.is_floating_point() and each.dtype is not torch.bool
-    ]
-    if sum(each.numel() for each in tensors) * max((1, *numbers, *values)) > LARGEST_KNOWN:
-        refuse(f"{packet} with a result of unknown size")
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    return (leaf for leaf in _leaves(value) if isinstance(leaf, torch.Tensor))
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, dict):
-        yield from _leaves(list(value.values()))
-    else:
-        yield value
-
-
-def _converted(kwargs: dict[str, Any], *, has_tensors: bool) -> dict[str, Any]:
-    """Keyword arguments with torch's own enumerations; what is created from nothing is created on meta."""
+def _converted(
+    packet: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_tensors: bool
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments with torch's own enumerations; what is created from nothing is created on meta."""
     kwargs = {
         name: value for name, value in kwargs.items() if name not in ("device", "pin_memory") or not has_tensors
     }
     if not has_tensors and "device" in kwargs:
         kwargs |= {"device": META, "pin_memory": None}
-    for name, convert in (("dtype", dtype_of), ("layout", _layout), ("memory_format", _format)):
-        if kwargs.get(name) is not None:
-            kwargs[name] = convert(kwargs[name])
-    return kwargs
+    converters = _converters(packet)
+    return (
+        tuple([_enumerated(value, converters.get(at)) for at, value in enumerate(args)]),
+        {name: _enumerated(value, converters.get(name)) for name, value in kwargs.items()},
+    )
 
 
-def _layout(code: Any) -> Any:
+def _enumerated(value: Any, convert: Callable[[int], Any] | None) -> Any:
+    return value if convert is None or type(value) is not int else convert(value)
+
+
+@cache
+def _converters(packet: Any) -> dict[int | str, Callable[[int], Any]]:
+    """The functions that convert the numbers of enumerations, by position and by name.
+
+    Torch itself accepts any number for them, and may crash.
+    """
+    found: dict[int | str, Callable[[int], Any]] = {}
+    for overload in packet.overloads():
+        for position, argument in enumerate(getattr(packet, overload)._schema.arguments):
+            convert = _ENUMERATIONS.get(str(argument.real_type).removeprefix("Optional[").removesuffix("]"))
+            if convert is not None:
+                found[argument.name] = convert
+                if not argument.kwarg_only:
+                    found[position] = convert
+    return found
+
+
+def _layout(code: int) -> Any:
     return _LAYOUTS[code] if code in _LAYOUTS else refuse(f"layout number {code}")
 
 
-def _format(code: Any) -> Any:
+def _format(code: int) -> Any:
     return _FORMATS[code] if code in _FORMATS else refuse(f"memory format number {code}")
+
+
+_ENUMERATIONS: dict[str, Callable[[int], Any]] = {"ScalarType": dtype_of, "Layout": _layout, "MemoryFormat": _format}
 
 
 def _factory(name: str) -> Callable[..., Any]:
@@ -277,7 +301,7 @@ def _spaced(name: str) -> Callable[..., Any]:
 
 
 def _tensor(ops: TensorOps, data: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False) -> Any:
-    items = list(_leaves(data))
+    items = list(leaves_of(data))
     if any(isinstance(item, torch.Tensor) for item in items):
         data = _plain(ops, data)
     if not all(isinstance(item, (int, float, bool, complex, torch.Tensor)) for item in items):
@@ -365,9 +389,12 @@ def _parts(tensor: Any, size: Any, dim: int = 0) -> int:
 
 def _recurrent(name: str) -> Callable[..., Any]:
     def run(ops: TensorOps, data: Any, *args: Any, **kwargs: Any) -> Any:
-        if max(data.shape[:2], default=0) > LONGEST_SEQUENCE:
+        packed = args[0].numel() if isinstance(args[0], torch.Tensor) and args[0].dim() == 1 else 0
+        steps = max(*data.shape[:2], packed, 0)
+        if steps > LONGEST_SEQUENCE:
             exceed(f"torch.{name} over more than {LONGEST_SEQUENCE:,} steps")
-        ops.budget.spend(_STEPS_OF_RECURRENCE * max(data.shape[:2], default=0))
+        parameters = max((len(each) for each in args if isinstance(each, (list, tuple))), default=0)
+        ops.budget.spend(_STEPS_OF_LAYER * steps * (1 + parameters // _PARAMETERS_OF_LAYER))
         return ops.call(getattr(_aten, name), (data, *args), kwargs)
 
     return run
@@ -379,6 +406,12 @@ def _combinations(ops: TensorOps, tensor: Any, r: int = 2, with_replacement: boo
     return ops.call(_aten.combinations, (tensor, r, with_replacement), {})
 
 
+def _diff(ops: TensorOps, tensor: Any, n: int = 1, dim: int = -1, *ends: Any) -> Any:
+    if n > MAX_OUTPUTS:
+        exceed(f"differences of order {n:,}")
+    return ops.call(_aten.diff, (tensor, n, dim, *ends), {})
+
+
 _FACTORIES = """
 arange empty empty_strided eye fft_fftfreq fft_rfftfreq full ones rand randint randn randperm range scalar_tensor
 tril_indices triu_indices zeros bartlett_window blackman_window hamming_window hann_window kaiser_window
@@ -387,8 +420,9 @@ tril_indices triu_indices zeros bartlett_window blackman_window hamming_window h
 _SPECIAL: dict[str, Callable[..., Any]] = {
     **{name: _factory(name) for name in _FACTORIES.split()},
     **{name: _spaced(name) for name in ("linspace", "logspace")},
-    **{name: _recurrent(name) for name in _RECURRENT},
+    **{name: _recurrent(name) for name in RECURRENT},
     "combinations": _combinations,
+    "diff": _diff,
     "device": lambda ops, *name: torch.device(*name),
     "tensor": _tensor,
     "as_tensor": _as_tensor,
