@@ -98,8 +98,8 @@ def _of_layer(shape: torch.Size, weights: PackedWeights) -> tuple[int, int]:
         elements = shape.numel() // max(shape[-1], 1) * size[0]
         return elements, elements * size[1]
     lines = len(packed.stride()) - (len(size) - 2)  # a layer with one dimension is packed as one with two
-    data, weight = (torch.empty((*each[:2], *[1] * lines, *each[2:]), device="meta") for each in (shape, size))
     place = (packed.stride(), packed.padding(), packed.dilation(), packed.transpose(), packed.output_padding())
     with _disable_current_modes():
+        data, weight = (torch.empty((*each[:2], *[1] * lines, *each[2:]), device="meta") for each in (shape, size))
         elements = torch.convolution(data, weight, None, *place, packed.groups()).numel()
     return elements, (shape.numel() if packed.transpose() else elements) * (size.numel() // max(size[0], 1))

@@ -126,26 +126,31 @@ class TensorOps:
             refuse(f"the operator torch.{name}, which is not one of those that are interpreted")
         return self.call(getattr(_aten, name), args, kwargs)
 
-    def call(self, packet: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of an operator of the dispatcher, whose devices and enumerations are those of TorchScript."""
+    def call(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result of an operator of the dispatcher, whose devices and enumerations are those of TorchScript.
+
+        `operator` has all overloads of a name, or is one of them.
+        """
         self._ops += 1
         if self._ops > MAX_OPS:
             exceed(f"a pass of more than {MAX_OPS:,} ops")
         tensors = list(tensors_of((args, kwargs)))
         self._count(len(tensors))
-        check_lists(packet.__name__, (*args, *kwargs.values()))
+        packet = getattr(operator, "overloadpacket", operator)
+        name = packet.__name__
+        check_lists(name, (*args, *kwargs.values()))
         args, kwargs = _converted(packet, args, kwargs, has_tensors=bool(tensors))
-        if tensors and self._computes_sizes(tensors) and _returns_scalar(packet, args, kwargs):
+        if tensors and self._computes_sizes(tensors) and _returns_scalar(operator, args, kwargs):
             with _disable_current_modes():
-                return self._sized(packet(*args, **kwargs))
+                return self._sized(operator(*args, **kwargs))
         known = [tensor for tensor in tensors if not tensor.is_meta and not tensor.is_quantized]
         if tensors and len(known) == len(tensors):
-            args, kwargs = self._bounded(packet, args, kwargs, tensors)
+            args, kwargs = self._bounded(operator, name, args, kwargs, tensors)
         else:
             self.budget.spend(sum(tensor.numel() for tensor in known) // _READ_PER_STEP)
-            if packet._qualified_op_name.startswith("aten") and any(tensor.is_quantized for tensor in tensors):
-                _check_quantized(packet, args, kwargs)
-        return self._noted(packet(*args, **kwargs))
+            if operator.__module__.endswith("aten") and any(tensor.is_quantized for tensor in tensors):
+                _check_quantized(operator, name, args, kwargs)
+        return self._noted(operator(*args, **kwargs))
 
     def _count(self, tensors: int) -> None:
         self._tensors += tensors
@@ -160,14 +165,15 @@ class TensorOps:
         """Whether an operator only computes with sizes: one tensor is a size, the others are known scalars."""
         return any(map(self.is_size, tensors)) and not any(each.is_meta or each.dim() for each in tensors)
 
-    def _bounded(self, packet: Any, args: Any, kwargs: Any, tensors: list[torch.Tensor]) -> tuple[Any, Any]:
+    def _bounded(
+        self, operator: Any, name: str, args: Any, kwargs: Any, tensors: list[torch.Tensor]
+    ) -> tuple[Any, Any]:
         """The arguments of an operator on known values; without the values if the result would be large."""
         self.budget.spend(sum(tensor.numel() for tensor in tensors) // _KNOWN_PER_STEP)
-        name = packet.__name__
         with _disable_current_modes():
             without = _without_values((args, kwargs))
             try:
-                elements = sum(result.numel() for result in tensors_of(packet(*without[0], **without[1])))
+                elements = sum(result.numel() for result in tensors_of(operator(*without[0], **without[1])))
             except (NotImplementedError, RuntimeError):
                 check_unsized(name, (args, kwargs), tensors)
                 return args, kwargs
@@ -200,27 +206,26 @@ def _without_values(value: Any) -> Any:
     return tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), value)
 
 
-def _check_quantized(packet: Any, args: Any, kwargs: Any) -> None:
+def _check_quantized(operator: Any, name: str, args: Any, kwargs: Any) -> None:
     """Refuse an operator on quantized tensors whose result or work would be large, as it is for regular tensors."""
-    name = f"torch.{packet.__name__}"
     with _disable_current_modes():
         args, kwargs = tree_map_only(
             torch.Tensor, lambda each: torch.empty(each.shape, device="meta"), (args, kwargs)
         )
         try:
-            elements = sum(result.numel() for result in tensors_of(packet(*args, **kwargs)))
+            elements = sum(result.numel() for result in tensors_of(operator(*args, **kwargs)))
         except (NotImplementedError, RuntimeError):  # one that exists for quantized tensors only keeps their size
             elements = sum(tensor.numel() for tensor in tensors_of((args, kwargs)))
     window = args[1] if "pool" in name and "adaptive" not in name and isinstance(args[1], (list, tuple)) else ()
-    check_quantized(name, elements, elements * prod(window))
+    check_quantized(f"torch.{name}", elements, elements * prod(window))
 
 
-def _returns_scalar(packet: Any, args: Any, kwargs: Any) -> bool:
+def _returns_scalar(operator: Any, args: Any, kwargs: Any) -> bool:
     """Whether an operator on scalars returns a scalar tensor."""
     with _disable_current_modes():
         without = _without_values((args, kwargs))
         try:
-            result = packet(*without[0], **without[1])
+            result = operator(*without[0], **without[1])
         except (NotImplementedError, RuntimeError):
             return False
     return isinstance(result, torch.Tensor) and not result.dim()

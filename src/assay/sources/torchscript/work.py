@@ -56,7 +56,7 @@ def check_lists(name: str, arguments: Iterable[Any]) -> None:
 
 
 def _longest(name: str, items: Sequence[Any]) -> int:
-    if not isinstance(items[0], torch.Tensor):
+    if not any(isinstance(item, torch.Tensor) for item in items[:1]):
         return MAX_OUTPUTS if "split" in name else _LONGEST_NUMBERS
     if name in RECURRENT:
         return _LONGEST_PARAMETERS
