@@ -18,7 +18,7 @@ help:
 	@echo "make test         run all tests on all cores"
 	@echo "make test-oldest  run the core tests on the oldest supported torch (downloads gigabytes once)"
 	@echo "make check        run linters, type checks, import rules and checks of the docs"
-	@echo "make fuzz         feed damaged files to the checkpoint readers for a few minutes"
+	@echo "make fuzz         feed damaged files to the readers and extreme arguments to operators for a few minutes"
 	@echo "make format       format the code with ruff"
 	@echo "make web          build the page of the report from web/ (needs Node.js)"
 	@echo "make schema       regenerate the JSON Schemas in docs/schema"
@@ -76,7 +76,8 @@ check: $(READY)
 	$(BIN)/python tools/check_docs.py
 
 fuzz: $(READY)
-	ASSAY_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -n auto -q tests/checkpoint/test_checkpoint_fuzz.py
+	ASSAY_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -n auto -q tests/checkpoint/test_checkpoint_fuzz.py \
+	  tests/sources/torchscript/test_operators.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
