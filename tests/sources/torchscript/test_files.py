@@ -23,6 +23,7 @@ from torch import nn
 
 import assay
 from assay.analysis.memory import memory_of
+from assay.checkpoint.formats.script_code import MAX_TOKENS, CodeBudget, Unreadable, allowance
 from assay.cli.main import main
 from assay.errors import InputsError, PartialWarning, TrustError, UsageError
 from assay.inspection import LiveInspector
@@ -315,3 +316,17 @@ def test_layers_of_one_shape_share_their_packed_weights():
     first, second = (quantized.pack(ops, "linear_prepack", weight) for weight in weights)
     assert first.packed is second.packed
     assert first.weight is not second.weight
+
+
+def test_a_large_file_may_have_more_code_and_run_longer():
+    code = "x = [1, 2]\n" * (MAX_TOKENS // 4)
+    with pytest.raises(Unreadable, match="all code of this file may have 150,000 tokens"):
+        CodeBudget(0).parse(code.encode())
+    assert CodeBudget(16 << 20).parse(code.encode())[0] == code
+    now = 0.0
+    budget = StepBudget(allowance(16 << 20), clock=lambda: now)
+    now = 1.9 * MAX_SECONDS
+    budget.spend()
+    now = 2.1 * MAX_SECONDS
+    with pytest.raises(Exceeded, match="more than 3 s of CPU time"):
+        budget.spend()

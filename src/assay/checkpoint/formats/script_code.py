@@ -12,16 +12,25 @@ from assay.checkpoint.entries import ScriptCall, ScriptFunction
 from assay.document.roles import BUFFER, PARAMETER
 
 MAX_CODE_BYTES = 2 << 20
-"""Limit, in bytes, for all source files together: five times those of a traced GPT-2 of 48 layers."""
+"""Limit, in bytes, for all source files of a small archive: five times those of a traced GPT-2 of 48 layers."""
 MAX_FILE_BYTES = 512 << 10
-"""The same for one source file."""
+"""Limit, in bytes, for one source file."""
 MAX_TOKENS = 150_000
-"""Limit for all source files together: twice those of that GPT-2; syntax trees take up to 1,200 bytes per token."""
+"""Limit for all source files of a small archive: twice those of that GPT-2; syntax trees take up to 1,200 bytes per
+token."""
 MAX_DEPTH = 150
 """Limit for nested expressions: far above what TorchScript writes, far below what the stack allows."""
 _TOKEN = re.compile(
     r"""("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|([(\[{])|([)\]}])|([,\n])|(elif\b)|([^\w\s])|(not |lambda)"""
 )
+
+
+def allowance(size: int) -> float:
+    """How much more code than a small archive one of this size, in bytes, may have, and how much longer it may run.
+
+    What a file can cost is limited by what it contains: a traced Llama of 126 layers has 200,000 tokens, and weights.
+    """
+    return min(4.0, 1 + size / (16 << 20))
 
 
 _TOO_DEEP = "nests too deep"
@@ -46,10 +55,11 @@ _LETTERS = re.compile(rf"\\\\|(?:{_ESCAPE})+")
 
 
 class CodeBudget:
-    """What may still be read and parsed of the source files of one archive."""
+    """What may still be read and parsed of the source files of an archive of `size` bytes."""
 
-    def __init__(self) -> None:
-        self._bytes, self._tokens = MAX_CODE_BYTES, MAX_TOKENS
+    def __init__(self, size: int) -> None:
+        self._bytes, self._most = (int(limit * allowance(size)) for limit in (MAX_CODE_BYTES, MAX_TOKENS))
+        self._tokens = self._most
 
     @property
     def file_bytes(self) -> int:
@@ -61,7 +71,10 @@ class CodeBudget:
         self._bytes -= len(data)
         try:
             text = _source_text(data)
-            self._tokens -= _tokens(text, self._tokens)
+            count = _tokens(text, self._tokens)
+            if count > self._tokens:
+                raise Unreadable(f"is too long: all code of this file may have {self._most:,} tokens")
+            self._tokens -= count
             return text, ast.parse(text)
         except (MemoryError, RecursionError) as error:
             raise Unreadable(_TOO_DEEP) from error
@@ -94,7 +107,7 @@ def code_in(tree: ast.Module, module: str) -> ScriptCode:
 
 
 def _tokens(text: str, limit: int) -> int:
-    """The number of tokens; `Unreadable` if they are too many, or nest too deep for a recursive parser.
+    """The number of tokens, at most one more than `limit`; `Unreadable` if they nest too deep for a recursive parser.
 
     Depth is counted as tokens per open bracket.
     """
@@ -114,7 +127,7 @@ def _tokens(text: str, limit: int) -> int:
         if len(levels) > MAX_DEPTH or levels[-1] > MAX_DEPTH or sum(levels) > 2 * MAX_DEPTH:
             raise Unreadable(_TOO_DEEP)
         if count > limit:
-            raise Unreadable(f"is too long: all code of a file may have {MAX_TOKENS:,} tokens")
+            break
     if text.count("elif") > MAX_DEPTH:
         raise Unreadable(_TOO_DEEP)
     return count

@@ -48,7 +48,7 @@ def _code(archive: ZipArchive, folder: str) -> tuple[ScriptCode, list[str]]:
     """The contents of all source files, and notes on files that could not be read."""
     code = ScriptCode([], {})
     notes: list[str] = []
-    budget = CodeBudget()
+    budget = CodeBudget(archive.region.size)
     for name in archive.members:
         if not name.startswith(folder) or not name.endswith(".py"):
             continue

@@ -55,7 +55,7 @@ class Interpreter:
 
     def __init__(self, program: ScriptProgram, constants: Mapping[str, Any]) -> None:
         self.program = program
-        self._budget = StepBudget()
+        self._budget = StepBudget(program.allowance)
         self.tensors = TensorOps(self._budget)
         self._constants = constants
         """The tensors that the code refers to as `CONSTANTS.c0`."""

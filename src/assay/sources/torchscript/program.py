@@ -6,7 +6,7 @@ import ast
 from typing import Any, NamedTuple
 
 from assay.checkpoint.formats.archive import ZipArchive
-from assay.checkpoint.formats.script_code import CodeBudget, Unreadable
+from assay.checkpoint.formats.script_code import CodeBudget, Unreadable, allowance
 from assay.checkpoint.formats.torch_zip import prefix_of
 from assay.checkpoint.formats.torchscript import demangled_name
 from assay.errors import ReadError
@@ -71,7 +71,9 @@ class ScriptProgram:
     def __init__(self, archive: ZipArchive) -> None:
         self._archive = archive
         self._folder = f"{prefix_of(archive)}code/"
-        self._budget = CodeBudget()
+        self._budget = CodeBudget(archive.region.size)
+        self.allowance = allowance(archive.region.size)
+        """How much longer than a small one its code may run."""
         self._parsed: dict[str, dict[str, ScriptClass | Function]] = {}
 
     def find(self, name: str) -> ScriptClass | Function | None:
