@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._pytree import tree_map_only
 
 from assay.messages import plural
 from assay.sources.torchscript.branches import truth_to_assume
@@ -263,6 +264,19 @@ def _pad(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str,
         return NOT_HANDLED
     padded, lengths = func(_smallest((packed.shape[0], 1)), batch_sizes, *args[2:])
     return _meta((*padded.shape[:2], *packed.shape[1:]), packed.dtype), lengths
+
+
+@_policy("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu")
+def _recurrent(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The shapes of a single step, repeated: the meta kernel takes milliseconds for each step of each layer."""
+    if kwargs or func._overloadname != "input" or args[0].dim() != 3:
+        return NOT_HANDLED
+    time = 1 if args[-1] else 0  # batch first
+    steps = args[0].shape[time]
+    data, *rest = tree_map_only(torch.Tensor, lambda tensor: tensor.to("meta"), args)
+    output, *states = func(data.narrow(time, 0, 1), *rest)
+    result = _meta((steps, *output.transpose(0, time).shape[1:]), output.dtype)
+    return result.transpose(0, time), *states
 
 
 @_policy("aten::scaled_dot_product_attention")

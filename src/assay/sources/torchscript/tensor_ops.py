@@ -168,10 +168,12 @@ class TensorOps:
     def _bounded(
         self, operator: Any, name: str, args: Any, kwargs: Any, tensors: list[torch.Tensor]
     ) -> tuple[Any, Any]:
-        """The arguments of an operator on known values; without the values if the result would be large."""
+        """The arguments of an operator on known values; without the values if that would be much work."""
         self.budget.spend(sum(tensor.numel() for tensor in tensors) // _KNOWN_PER_STEP)
         with _disable_current_modes():
             without = _without_values((args, kwargs))
+            if name in RECURRENT:
+                return without[0], without[1]
             try:
                 elements = sum(result.numel() for result in tensors_of(operator(*without[0], **without[1])))
             except (NotImplementedError, RuntimeError):
@@ -394,8 +396,8 @@ def _parts(tensor: Any, size: Any, dim: int = 0) -> int:
 
 def _recurrent(name: str) -> Callable[..., Any]:
     def run(ops: TensorOps, data: Any, *args: Any, **kwargs: Any) -> Any:
-        packed = args[0].numel() if isinstance(args[0], torch.Tensor) and args[0].dim() == 1 else 0
-        steps = max(*data.shape[:2], packed, 0)
+        is_packed = isinstance(args[0], torch.Tensor) and args[0].dim() == 1
+        steps = args[0].numel() if is_packed else max(*data.shape[:2], 1) if name == "ctc_loss" else 1
         if steps > LONGEST_SEQUENCE:
             exceed(f"torch.{name} over more than {LONGEST_SEQUENCE:,} steps")
         parameters = max((len(each) for each in args if isinstance(each, (list, tuple))), default=0)
