@@ -189,6 +189,16 @@ def test_the_model_is_unchanged(name):
     assert torch._C._get_graph_executor_optimize()
 
 
+@pytest.mark.filterwarnings("ignore:Lite Interpreter is deprecated")
+@pytest.mark.parametrize("stored", [False, True], ids=["memory", "file"])
+def test_recorded_and_other_models_can_be_exported_as_before(stored):
+    model = in_form("residual", "scripted", stored)
+    assay.observe(model, CASES["residual"].args)
+    for each in (model, in_form("residual", "scripted", stored=False)):  # functions such as batch_norm are shared
+        assert each._save_to_buffer_for_lite_interpreter()
+        assert torch.jit.freeze(each) is not None
+
+
 def test_other_threads_run_the_module_as_it_is():
     class Listener:
         def __init__(self) -> None:

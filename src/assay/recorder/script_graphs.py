@@ -48,6 +48,27 @@ def marked(module: torch.jit.ScriptModule, method: str, marks: Marks) -> MarkedG
     return result._replace(graph=_Marking(marks, result.modules, result.unmarked_in).graph(module, method))
 
 
+def optimise(module: torch.jit.ScriptModule, method: str) -> None:
+    """Let torch prepare a method, and what it calls, for execution as it does outside a recording.
+
+    It prepares each function once and keeps the result. If that first happened while optimisation is off, functions
+    that other models share would stay without inlined calls, and could not be exported for the lite interpreter.
+    """
+    schema = module._c._get_method(method).schema
+    graph = torch._C.Graph()
+    inputs = []
+    for kind in (module._c._type(), *(argument.type for argument in schema.arguments[1:])):
+        inputs.append(graph.addInput())
+        inputs[-1].setType(kind)
+    call = graph.create("prim::CallMethod", inputs, 1)
+    call.s_("name", method)
+    graph.appendNode(call)
+    call.output().setType(schema.returns[0].type)
+    graph.registerOutput(call.output())
+    with torch.jit.optimized_execution(True):
+        torch._C._jit_pass_inline(graph)
+
+
 class _Marking(NamedTuple):
     """Builds marked graphs, and collects the modules in them."""
 

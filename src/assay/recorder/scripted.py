@@ -47,6 +47,9 @@ class MarkedModules:
             if isinstance(module, torch.jit.ScriptModule)
             for name in module._c._method_names()
         ]
+        for module, name, _ in reversed(self._methods):
+            with contextlib.suppress(RuntimeError):  # a graph that torch cannot prepare fails when it runs
+                script_graphs.optimise(module, name)
 
     @contextlib.contextmanager
     def listening(self, listener: Listener, wrap_forward: Wrap = lambda forward: forward) -> Iterator[None]:
