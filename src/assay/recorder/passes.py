@@ -35,6 +35,7 @@ from assay.recorder.inventory import Members
 from assay.recorder.watch import Pass, PassSettings, record_pass
 from assay.sources.tensors import torch_dtype
 from assay.sources.torchscript.modules import InterpretedModule
+from assay.sources.torchscript.refusal import Endless
 
 MODES = ("auto", "real", "meta", "fake")
 
@@ -46,6 +47,9 @@ INTERPRETED_MODES = ("auto", "meta")
 
 MADE_UP_FLOPS = 10**11
 """In auto mode, no pass with made-up weights follows a pass on shapes that counted more FLOPs before it failed."""
+
+_MOST_LOOPS = 4
+"""Loops of interpreted code that do not end without data."""
 
 _LONGEST = 800
 """Most characters of a signature or a list of arguments in a message."""
@@ -101,14 +105,16 @@ def observe(
         members = inventory.members(model)
     setting = PassSettings("real", train, device, torch_dtype(dtype))
     failed_passes: list[Pass] = []
-    for name in ["meta"] if isinstance(model, InterpretedModule) else _order(mode, members.tensors):
+    if isinstance(model, InterpretedModule):
+        return _interpreted(model, members, args, kwargs, setting._replace(mode="meta"))
+    for name in _order(mode, members.tensors):
         if name == "made-up" and mode == "auto" and max(map(_flops, failed_passes)) > MADE_UP_FLOPS:
             break
         result = _try(model, members, args, kwargs, setting._replace(mode=name))
         if result.error is None:
             return _finished(result, notes, failed_passes)
         failed_passes.append(result)
-    if failed_passes[-1].mode in SHAPE_MODES and not isinstance(model, InterpretedModule):
+    if failed_passes[-1].mode in SHAPE_MODES:
         return _refused(_finished(failed_passes[0], notes, failed_passes[1:]))
     return _finished(failed_passes[-1], notes, failed_passes[:-1])
 
@@ -157,6 +163,17 @@ def _try(
     if repeated.error is not None:
         return result
     return _with_notes(repeated, ("the model differentiates inside forward: composite ops are recorded decomposed",))
+
+
+def _interpreted(
+    model: InterpretedModule, members: Members, args: tuple[Any, ...], kwargs: dict[str, Any], setting: PassSettings
+) -> Pass:
+    """A pass of code that is interpreted; repeated if a loop did not end, which then runs for one round."""
+    result = _try(model, members, args, kwargs, setting)
+    for _ in range(_MOST_LOOPS):
+        if isinstance(result.error, Endless):
+            result = _try(model, members, args, kwargs, setting)
+    return _with_notes(result, model.interpreter.one_round_loops)
 
 
 def _order(mode: str, tensors: list[torch.Tensor]) -> list[str]:

@@ -14,7 +14,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from assay.messages import plural
-from assay.sources.torchscript.branches import truth_to_assume
+from assay.sources.torchscript.branches import note_assumption, truth_to_assume
 
 if TYPE_CHECKING:
     from assay.recorder.dataless import Dataless
@@ -62,6 +62,7 @@ def _smallest(shape: tuple[int, ...]) -> torch.Tensor:
 @_policy("aten::item", "aten::_local_scalar_dense")
 def _scalar(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     dtype = args[0].dtype
+    note_assumption()
     if dtype is torch.bool:
         return executor.assume_value(str(func), truth_to_assume())
     return executor.assume_value(str(func), 1.0 if dtype.is_floating_point else complex(1) if dtype.is_complex else 1)
@@ -69,6 +70,7 @@ def _scalar(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[s
 
 @_policy("aten::is_nonzero", "aten::equal", "aten::allclose")
 def _truth(executor: Dataless, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    note_assumption()
     return executor.assume_value(str(func), truth_to_assume())
 
 

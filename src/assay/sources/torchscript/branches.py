@@ -11,6 +11,7 @@ _NO_WORK = ("torch.format", "ops.prim.RaiseException")
 """Calls that only prepare or raise an error."""
 
 _assumed: ContextVar[bool] = ContextVar("assumed", default=True)
+_made: ContextVar[int] = ContextVar("made", default=0)
 
 
 @contextmanager
@@ -28,18 +29,25 @@ def truth_to_assume() -> bool:
     return _assumed.get()
 
 
-def likelier_branch(node: ast.If, *, in_loop: bool) -> bool:
-    """Whether the condition is assumed to be true: not if that raises, leaves early, or does less work.
+def note_assumption() -> None:
+    """Count a number or truth that was made up."""
+    _made.set(_made.get() + 1)
 
-    In a loop, branches without any work decide whether it ends: then the condition is assumed to be false.
+
+def assumptions_made() -> int:
+    """How many numbers and truths have been made up so far."""
+    return _made.get()
+
+
+def likelier_branch(node: ast.If, *, in_loop: bool) -> bool:
+    """Whether the condition is assumed to be true, as it is of the live model: not if that raises or does nothing.
+
+    In a loop, branches that do nothing may end it: there, the condition is true.
     """
     raises = [_raises(branch) for branch in (node.body, node.orelse)]
     if raises[0] != raises[1]:
         return raises[1]
-    work = [_calls(branch) for branch in (node.body, node.orelse)]
-    if work[0] != work[1]:
-        return work[0] > work[1]
-    return not (in_loop and work[0] == 0)
+    return in_loop or _does_work(node.body) or not _does_work(node.orelse)
 
 
 def _raises(branch: list[ast.stmt]) -> bool:
@@ -47,8 +55,7 @@ def _raises(branch: list[ast.stmt]) -> bool:
     return any(isinstance(each, ast.Expr) and "RaiseException" in ast.unparse(each.value) for each in branch)
 
 
-def _calls(branch: list[ast.stmt]) -> int:
-    """The calls in a branch that may do work; those of modules count more than those of operators."""
-    calls = [node for each in branch for node in ast.walk(each) if isinstance(node, ast.Call)]
-    names = [ast.unparse(call.func) for call in calls]
-    return sum(10 if ").forward" in name else 1 for name in names if name not in _NO_WORK)
+def _does_work(branch: list[ast.stmt]) -> bool:
+    """Whether a branch calls anything but what prepares or raises an error."""
+    calls = (node for each in branch for node in ast.walk(each) if isinstance(node, ast.Call))
+    return any(ast.unparse(call.func) not in _NO_WORK for call in calls)

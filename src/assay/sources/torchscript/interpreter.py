@@ -15,11 +15,17 @@ import torch
 
 from assay.messages import one_line
 from assay.sources.torchscript import operators, prim, scalars
-from assay.sources.torchscript.branches import assumed_truth, likelier_branch
+from assay.sources.torchscript.branches import (
+    assumed_truth,
+    assumptions_made,
+    likelier_branch,
+)
 from assay.sources.torchscript.lifetimes import Expiry
 from assay.sources.torchscript.program import ENUM, NAMED_TUPLE, Function, ScriptClass, ScriptProgram
 from assay.sources.torchscript.refusal import (
+    MAX_ASSUMED_ROUNDS,
     MAX_CALLS,
+    Endless,
     Exceeded,
     Failed,
     Refusal,
@@ -62,6 +68,8 @@ class Interpreter:
         self._depth = 0
         self._loops = 0
         self._branches: dict[ast.If, bool] = {}
+        self._endless: dict[ast.While, str] = {}
+        """The loops that did not end in an earlier pass, each with its place; they run for one round."""
         self._places: list[tuple[Function, int]] = []
         self._known_functions: set[ast.FunctionDef] = set()
         self._expiry = Expiry({}, set())
@@ -222,12 +230,36 @@ class Interpreter:
         return self._branches[node]
 
     def _while(self, node: ast.While, scope: Scope) -> Any:
+        rounds = 0
         while self._truth(node.test, scope):
             self._step(node.lineno)
-            result = self._round(node.body, scope)
+            before = assumptions_made()
+            try:
+                result = self._round(node.body, scope)
+            except Exceeded as error:
+                if rounds and not isinstance(error, Endless):
+                    self._stop_endless(node)
+                raise
             if result is not _NOT_RETURNED:
                 return result
+            if node in self._endless:
+                break
+            rounds += assumptions_made() > before
+            if rounds > MAX_ASSUMED_ROUNDS or (rounds and self._budget.is_half_spent):
+                self._stop_endless(node)
         return _NOT_RETURNED
+
+    def _stop_endless(self, node: ast.While) -> NoReturn:
+        """Stop the pass at a loop; the next pass ends it after one round."""
+        function = self._places[-1][0]
+        self._places[-1] = (function, node.lineno)
+        self._endless[node] = f"{one_line(function.name)} (line {node.lineno} of {one_line(function.source.place)})"
+        raise self._located(Endless("the end of a loop depends on values that exist only with data"))
+
+    @property
+    def one_round_loops(self) -> tuple[str, ...]:
+        """The loops that run for one round, because they do not end without data."""
+        return tuple(f"{place}: one round of a loop whose end depends on data" for place in self._endless.values())
 
     def _for(self, node: ast.For, scope: Scope) -> Any:
         for item in self._iterated(self.evaluate(node.iter, scope)):

@@ -12,6 +12,7 @@ from assay.sources.torchscript.fused import FUSED
 from assay.sources.torchscript.refusal import leaves, refuse
 from assay.sources.torchscript.scalars import Operator
 from assay.sources.torchscript.tensor_ops import TensorOps
+from assay.sources.torchscript.values import Opaque
 
 _ITEMS_PER_STEP = 4
 """Items of containers and strings that count as a step of the pass."""
@@ -24,6 +25,9 @@ _SHORT = frozenset(
 def apply(ops: TensorOps, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of an operator: of one on plain values if the arguments are, else of one on tensors."""
     space, _, name = path.removeprefix("ops.").partition(".")
+    for each in args:
+        if isinstance(each, Opaque):
+            refuse(each.what)
     if name not in _SHORT:
         _spend(ops, args)
     if space == "prim" and name in prim.PRIM:

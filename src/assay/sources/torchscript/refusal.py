@@ -13,6 +13,8 @@ MAX_STEPS = 200_000
 MAX_OPS = 50_000
 MAX_SECONDS = 1.5
 """CPU time of the passes of a small file; a traced GPT-2 of 48 layers takes 0.4 s, a Llama of 80 layers 1.2 s."""
+MAX_ASSUMED_ROUNDS = 1000
+"""Rounds of a loop in which conditions were assumed."""
 MAX_CALLS = 60
 """Depth of nested calls."""
 MAX_NESTING = 60
@@ -39,6 +41,12 @@ class Exceeded(Refusal):
     """The code exceeds a limit."""
 
     verb = "exceeds a limit"
+
+
+class Endless(Exceeded):
+    """A loop did not end, because its condition depends on values that exist only with data."""
+
+    verb = "does not end on shapes"
 
 
 class Failed(Refusal):
@@ -79,6 +87,11 @@ class StepBudget:
     def fail(self) -> None:
         """End a pass that failed: the time that it took is not available to the next ones, which try other inputs."""
         self._left -= self._clock() - self._began
+
+    @property
+    def is_half_spent(self) -> bool:
+        """Whether half of the CPU time was used."""
+        return self._clock() - self._began > self._left / 2
 
     def spend(self, steps: int = 1) -> None:
         """Count steps; refuses more than a pass may take."""

@@ -12,7 +12,7 @@ from assay.sources.torchscript.refusal import MAX_OUTPUTS, exceed, refuse
 
 END = (1 << 63) - 1
 """What TorchScript writes for the end of a slice that has none."""
-LARGEST_KNOWN = 1 << 22
+LARGEST_KNOWN = 1 << 20
 """Results with more elements are computed as shapes only, also if all values are known."""
 _SMALL_INPUTS, _SMALL_RESULT, _SMALL_NUMBER = 1 << 12, 1 << 16, 1 << 16
 """The most elements and the largest number with which any operator computes values, whatever work that is."""
@@ -30,7 +30,7 @@ broadcast_tensors broadcast_to bucketize cat ceil chunk clamp clamp_max clamp_mi
 concat concatenate constant_pad_nd contiguous copy copysign cos count_nonzero cummax cummin cumprod cumsum dequantize
 detach diag diag_embed diagonal div divide dstack embedding empty_like eq equal exp expand expand_as fill
 fill_diagonal flatten flip floor floor_divide fmax fmin fmod full_like gather ge greater greater_equal gt hstack
-index index_add index_copy index_fill index_put index_select isfinite isin isinf isnan le less less_equal log log10
+index index_add index_copy index_fill index_put index_select isfinite isinf isnan le less less_equal log log10
 log1p log2 logical_and logical_not logical_or logical_xor lt masked_fill masked_scatter masked_select max maximum
 mean meshgrid min minimum moveaxis movedim mul multiply narrow ne neg negative new_empty new_full new_ones new_zeros
 nonzero not_equal one_hot ones_like outer permute pow prod quantize_per_tensor ravel reciprocal relu remainder repeat
