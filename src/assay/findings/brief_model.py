@@ -121,7 +121,9 @@ def _memory(document: Document) -> list[BriefFigure]:
     if not document.tensors and not document.storages:
         return []
     memory: Memory = memory_of(document)
-    weights = f"{units.size(memory.parameters.value)} weights"
+    constants = f"{units.size(memory.constants)} constants" if memory.has_large_constants else ""
+    own = f"{units.size(memory.parameters.value)} weights" if memory.parameters.value or not constants else ""
+    weights = ", ".join(filter(None, (own, constants)))
     if memory.inference is None or not document.storages:
         return [BriefFigure("Memory", memory.parameters, "bytes", "weights")]
     place = memory.inference.peak.module

@@ -135,7 +135,8 @@ class _Ops:
             return _see(findings[0])
         largest = sorted(parameters, key=lambda pair: -pair[0].bytes)
         assessed = [one for _, one in largest if one is not None]
-        invalid = next((one for one in assessed if one.action == CHECK), None)
+        to_check = [one for one in assessed if one.action == CHECK]
+        invalid = next((one for one in to_check if one.unknown), to_check[0] if to_check else None)
         if invalid is not None:
             return f"{invalid.recommendation} ({invalid.name})"
         useful = [one for one in assessed if one.action not in ("", KEEP, NONE)]

@@ -20,6 +20,10 @@ MIN_ELEMENTS = 64
 """Elements; smaller tensors are more like settings than weights."""
 OUTLIER_DB, OUTLIER_GAIN_DB = 30.0, 10.0
 """A matrix has outlying rows if int8 keeps fewer dB, and with one scale per row at least as many and so many more."""
+MIN_ZERO_SHARE = 0.7
+"""The share of zeros from which a sparse format is worth its work."""
+MOSTLY_ZERO = 0.9
+"""The share of zeros from which sparse kernels are faster than dense ones."""
 MIN_ENERGY_KEPT = 0.999999
 """The share of the sum of squares above which nothing is lost."""
 _WEIGHT_NAMES = ("weight", "proj", "kernel")
@@ -40,8 +44,9 @@ def matrices(facts: ModelFacts) -> list[TensorStatistics]:
 
 
 def is_matrix(row: TensorStatistics) -> bool:
-    """Whether it is a floating-point tensor with at least two dimensions and the name of a layer's weight."""
-    return is_floating(row) and len(row.shape) > 1 and row.count >= MIN_ELEMENTS and _is_weight(row.names[0])
+    """Whether it is a floating-point tensor with rows of several values and the name of a layer's weight."""
+    has_rows = len(row.shape) > 1 and row.count > row.shape[0]
+    return is_floating(row) and has_rows and row.count >= MIN_ELEMENTS and _is_weight(row.names[0])
 
 
 def _is_weight(name: str) -> bool:
@@ -76,8 +81,11 @@ def outlier_row_gain(row: TensorStatistics) -> float | None:
 
 
 def is_semi_structured(row: TensorStatistics) -> bool:
-    """Whether a matrix loses nothing if only the two largest of every four weights along a row are kept."""
-    return zero_share(row) >= 0.5 and row.n_of_m.get("2:4", 0.0) >= MIN_ENERGY_KEPT
+    """Whether a matrix loses nothing if only the two largest of every four weights along a row are kept.
+
+    Not one that is mostly zero: a sparse format is smaller, and may be faster.
+    """
+    return 0.5 <= zero_share(row) < MOSTLY_ZERO and row.n_of_m.get("2:4", 0.0) >= MIN_ENERGY_KEPT
 
 
 def dead_units(row: TensorStatistics) -> tuple[int, int]:

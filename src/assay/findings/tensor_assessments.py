@@ -18,12 +18,12 @@ from assay.document.plans import PrunedTensor
 from assay.document.provenance import Counted, Provenance
 from assay.document.weights import TensorStatistics, WeightsReport
 from assay.findings.stored import (
+    MIN_ZERO_SHARE,
     dead_unit_bytes,
     dead_units,
     is_floating,
     is_matrix,
     is_semi_structured,
-    outlier_row_gain,
     rounding_of,
     zero_share,
 )
@@ -32,7 +32,7 @@ from assay.findings.weight_plans import (
     MIN_ELEMENTS,
     MIN_ENERGY,
     MIN_PRUNED,
-    MIN_ZERO_SHARE,
+    has_outliers,
     keeps,
     pruned,
     quantized,
@@ -143,7 +143,7 @@ def _recommendation(row: TensorStatistics, unknown: str) -> Recommendation:
 
 
 def _why_no_matrix(row: TensorStatistics) -> str:
-    if len(row.shape) < 2:
+    if len(row.shape) < 2 or row.count <= row.shape[0]:
         return "not a matrix"
     few = row.count < MIN_ELEMENTS
     return f"fewer than {MIN_ELEMENTS:,} weights" if few else "its name is not that of a layer's weight"
@@ -185,13 +185,7 @@ def _smallest(row: TensorStatistics) -> Recommendation:
 
 def _thinner(row: TensorStatistics, thin: PrunedTensor) -> Recommendation:
     """To prune a matrix, unless that would leave little but its outliers."""
-    if outlier_row_gain(row) is None and _largest_share(row) <= 1 - MIN_ENERGY:
+    if not has_outliers(row):
         return assessments.PRUNE, f"Prune {units.share(thin.share, 1)} of its weights"
     few, most = units.share(1 - thin.share, 1), units.floored_percent(thin.energy)
     return assessments.CHECK, f"Check its outliers: {few} of its weights have {most} of the sum of squares"
-
-
-def _largest_share(row: TensorStatistics) -> float:
-    """The share of the sum of squares that the largest value has alone."""
-    largest = max(abs(row.min or 0.0), abs(row.max or 0.0))
-    return (largest / row.l2) ** 2 if row.l2 else 0.0

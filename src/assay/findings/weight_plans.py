@@ -7,7 +7,7 @@ from math import prod
 from assay.document.plans import PrunedTensor, QuantizedTensor
 from assay.document.weights import Rounding, TensorStatistics
 from assay.findings.facts import ModelFacts
-from assay.findings.stored import matrices, zero_share
+from assay.findings.stored import matrices, outlier_row_gain, zero_share
 
 MIN_DB = 18.0
 """Signal-to-noise ratio in dB that a format must keep; int4 in groups of 128 just keeps it for normal weights."""
@@ -15,8 +15,6 @@ MIN_ENERGY = 0.95
 """The share of the sum of squares that pruning must keep."""
 MIN_PRUNED = 0.5
 """A normal distribution allows about a quarter of the weights to be pruned, which no sparse format rewards."""
-MIN_ZERO_SHARE = 0.7
-"""The share of zeros from which a sparse format is worth its work."""
 MIN_ELEMENTS = 4096
 """Smaller matrices stay as they are."""
 GROUP = 128
@@ -52,8 +50,24 @@ def _quantized_bytes(row: TensorStatistics, bits: int, scope: str) -> int:
 
 
 def pruning_plan(facts: ModelFacts, min_energy: float = MIN_ENERGY) -> list[PrunedTensor]:
-    """The largest measured share of each large matrix that can be pruned while `min_energy` is kept."""
-    return [pruned(row, min_energy) for row in matrices(facts) if row.count >= MIN_ELEMENTS and row.pruning]
+    """The largest measured share of each large matrix that can be pruned while `min_energy` is kept.
+
+    Without those whose outliers have most of the energy: little else would be left of them.
+    """
+    large = (row for row in matrices(facts) if row.count >= MIN_ELEMENTS and row.pruning)
+    return [pruned(row, min_energy) for row in large if not has_outliers(row)]
+
+
+def has_outliers(row: TensorStatistics) -> bool:
+    """Whether a value or a few rows are so large that pruning by magnitude would leave little of the others."""
+    uneven = row.rows is not None and row.rows.std > row.rows.mean
+    return uneven or outlier_row_gain(row) is not None or _largest_share(row) > 1 - MIN_ENERGY
+
+
+def _largest_share(row: TensorStatistics) -> float:
+    """The share of the sum of squares that the largest value has alone."""
+    largest = max(abs(row.min or 0.0), abs(row.max or 0.0))
+    return (largest / row.l2) ** 2 if row.l2 else 0.0
 
 
 def pruned(row: TensorStatistics, min_energy: float = MIN_ENERGY) -> PrunedTensor:

@@ -25,6 +25,7 @@ _AUTO = (
 """The Auto classes tried for a config without `architectures`, most general first."""
 
 _REMEDY = ": correct the config, install a transformers that supports it, or give file.py::function"
+_WEIGHTS_REMEDY = ": see what differs with assay check {}, which does not load them"
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json")
 """Files beside a config with the sizes of the inputs that a processor prepares."""
 _PART_MARKS = {"image_processor_type", "feature_extractor_type", "video_processor_type"}
@@ -52,8 +53,9 @@ def build(path: str, *, trust: bool, weights: bool = False) -> Model:
             f"(model_type {one_line(fields.get('model_type'))!r}, architectures {one_line(architectures)}): "
             "upgrade transformers, or give file.py::function"
         )
-    what = f"building {one_line(path)} with transformers"
-    with guarded(what, _REMEDY), torch.device("cpu" if weights else "meta"):
+    what = f"{'loading the weights of' if weights else 'building'} {one_line(path)} with transformers"
+    remedy = _WEIGHTS_REMEDY.format(one_line(path)) if weights else _REMEDY
+    with guarded(what, remedy), torch.device("cpu" if weights else "meta"):
         # The config class's own reader handles the way transformers writes infinities.
         stored = config_class._dict_from_json_file(str(file))
         part_class = built_in[0].config_class if built_in else config_class

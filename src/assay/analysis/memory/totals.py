@@ -28,6 +28,7 @@ from assay.analysis.parameters import Parameters, parameters, stored_by_dtype
 from assay.display import Displayed
 from assay.document.document import Document
 from assay.document.provenance import Counted, Figure, Modelled, Provenance, Unknown
+from assay.document.roles import CONSTANT
 from assay.document.rows import Op, OpKind
 
 NOT_MODELLED = (
@@ -80,6 +81,8 @@ class Memory(Displayed, Struct, frozen=True, omit_defaults=True):
         training_peak: The total of `training`, or the reason why it is unknown.
         saved: Bytes that the forward pass creates and the backward pass reads.
         cache: The KV cache; None if the forward pass did not return one.
+        constants: Bytes of tensors that the pass reads and that are neither parameters, buffers nor inputs, such as
+            the weights of a frozen file.
         partial: Whether the forward pass stopped midway, so that its peak covers only the ops before.
         assumptions: Assumptions behind the values.
         not_modelled: What the values do not include.
@@ -100,10 +103,16 @@ class Memory(Displayed, Struct, frozen=True, omit_defaults=True):
     training_peak: Figure
     saved: Figure
     cache: KeyValue | None = None
+    constants: int = 0
     assumptions: tuple[str, ...] = ()
     not_modelled: tuple[str, ...] = NOT_MODELLED
     partial: bool = False
     workspace_unknown: tuple[str, ...] = ()
+
+    @property
+    def has_large_constants(self) -> bool:
+        """Whether constants matter beside the parameters: in a frozen file, they are the weights."""
+        return 10 * self.constants > (self.parameters.value or 0)
 
 
 def memory_of(
@@ -138,6 +147,7 @@ def memory_of(
         training_peak=_no_step(document) if training is None else training.total,
         saved=_no_step(document) if step is None else Figure(saved_for_backward(step), BY_STORAGES),
         cache=key_value(document),
+        constants=sum(storage.bytes for storage in document.storages if storage.role == CONSTANT),
         assumptions=(*notes, *((UNFUSED,) if _attention_unfused(document) else ()), *_idle(document)),
         partial=document.partial,
         workspace_unknown=tuple(dict.fromkeys(name for each in inside for name in each.unknown)),

@@ -201,9 +201,7 @@ class _Analysis:
             return self._of_document(dataclasses.replace(opened, runs=False), None, str(error))
         if error is not None:
             return self._of_weights(opened, error)
-        timed = self._depth != STRUCTURE and not opened.interpreted
-        if opened.interpreted and self._depth != STRUCTURE:
-            self._missing[TIME] = f"{opened.origin.location} {UNTRUSTED}"
+        timed = self._depth != STRUCTURE and self._can_be_timed(opened)
         try:
             profiled = prepare(opened, inputs, self._options, load=timed, on_progress=self._on_progress)
         except InputsError as error:
@@ -213,6 +211,18 @@ class _Analysis:
         document = self._timed(profiled) if timed else self._recorded(profiled)
         code = operations(opened) if document.partial else None
         return self._finished(self._with_weights(document, opened), code)
+
+    def _can_be_timed(self, opened: Opened) -> bool:
+        """Whether the model has data to run with; if not, its time is missing, and everything else is known."""
+        if opened.interpreted:
+            self._missing[TIME] = f"{opened.origin.location} {UNTRUSTED}"
+            return False
+        try:
+            opened.with_weights.model  # noqa: B018
+        except ReadError as error:
+            self._missing[TIME] = str(error)
+            return False
+        return True
 
     def _begin(self, stage: str) -> None:
         self._on_progress(Progress(stage))

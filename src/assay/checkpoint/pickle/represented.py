@@ -93,6 +93,11 @@ def _opaque(args: Any) -> Stub:
     return Stub(None, args)
 
 
+def _complex(args: Any) -> Any:
+    numbers = args if isinstance(args, tuple) and len(args) == 2 else ()
+    return complex(*numbers) if numbers and all(type(each) is float for each in numbers) else _opaque(args)
+
+
 def _encoded(args: Any) -> Any:
     """Bytes that an old pickle protocol wrote as text: `codecs.encode(text, "latin1")`."""
     text, encoding = args
@@ -144,7 +149,8 @@ _BUILDERS: dict[tuple[str, str], Builder] = {
             *((name, _sequence) for name in ("list", "set", "frozenset")),
             ("tuple", lambda args: tuple(_sequence(args))),
             *((name, lambda args: args[0] if args else b"") for name in ("bytes", "bytearray")),
-            *((name, _opaque) for name in ("complex", "slice", "range")),
+            ("complex", _complex),
+            *((name, _opaque) for name in ("slice", "range")),
         )
     },
     **{

@@ -13,7 +13,7 @@ from assay.findings.naming import fold_names, joined_names
 from assay.findings.rule import RuleMatch
 from assay.findings.stored import (
     BY_BYTES,
-    MIN_ENERGY_KEPT,
+    MIN_ZERO_SHARE,
     in_tensors,
     is_floating,
     is_semi_structured,
@@ -28,7 +28,6 @@ from assay.findings.stored import (
     weights_rule,
     zero_share,
 )  # fmt: skip
-from assay.findings.weight_plans import MIN_ZERO_SHARE
 from assay.messages import plural
 
 MIN_BYTES = 1 << 16
@@ -186,8 +185,7 @@ def scattered_zeros(facts: ModelFacts) -> Iterator[RuleMatch]:
     affected = [
         row
         for row in matrices(facts)
-        if MIN_ZERO_SHARE <= zero_share(row) < 1 and row.n_of_m.get("2:4", 0.0) < MIN_ENERGY_KEPT
-        if not _has_few_values(row)
+        if MIN_ZERO_SHARE <= zero_share(row) < 1 and not is_semi_structured(row) and not _has_few_values(row)
     ]
     if affected:
         zeros, count = total(affected, lambda row: row.zeros), total(affected, lambda row: row.count)

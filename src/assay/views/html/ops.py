@@ -131,8 +131,12 @@ def _assessment_columns(assessments: Sequence[OpAssessment]) -> list[PageColumn]
             (one.quantization_sensitivity or None for one in assessments),
             hidden=True,
         ),
-        words("recommendation", "recommendation", (one.recommendation or None for one in assessments), hidden=True),
+        words("recommendation", "recommendation", (_recommendation(one) for one in assessments)),
     ]
+
+
+def _recommendation(assessment: OpAssessment) -> str | None:
+    return assessment.recommendation or (f"unknown: {assessment.unknown}" if assessment.unknown else None)
 
 
 def executions_table(subject: Subject) -> PageTable:

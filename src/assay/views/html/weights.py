@@ -151,7 +151,7 @@ def tensor_table(weights: WeightsReport, *, full: bool) -> PageTable:
         column("rank", "stable rank", lambda one: one.spectral and one.spectral.stable_rank, "ratio", hidden=True),
         column("prunable", "pruning potential", lambda one: STATISTICS["prunable"]([one]), "share", hidden=True),
         words("sensitivity", "quantization sensitivity", (sensitivity([one]) for one in tensors), hidden=True),
-        words("recommendation", "recommendation", (recommendation([one]) for one in tensors), hidden=True),
+        words("recommendation", "recommendation", (recommendation([one]) for one in tensors)),
         words("family", "family", (family.get(at) for at in range(len(tensors))), hidden=True),
         words("tied", "tied to", (", ".join(one.names[1:]) for one in tensors), hidden=True),
         words("note", "note", (one.problem or one.note for one in tensors)),

@@ -150,8 +150,10 @@ def sensitivity(tensors: Tensors) -> str | None:
 
 
 def recommendation(tensors: Tensors) -> str | None:
-    """The most frequent recommendation for the tensors, with how often, unless all have it; None if unknown."""
-    ((text, count),) = Counter(assess_tensor(tensor).recommendation for tensor in tensors).most_common(1)
+    """The most frequent recommendation for the tensors, with how often, unless all have it; or why it is unknown."""
+    assessed = map(assess_tensor, tensors)
+    texts = (one.recommendation or (f"unknown: {one.unknown}" if one.unknown else "") for one in assessed)
+    ((text, count),) = Counter(texts).most_common(1)
     return (text if count == len(tensors) else f"{text} ({count} of {len(tensors)})") if text else None
 
 

@@ -159,14 +159,16 @@ class Summary(Displayed):
 
     def _memory(self) -> list[tuple[str, str]]:
         """The memory inference needs; nothing if the recording has no tensor lifetimes."""
-        needed = memory_of(self.document).inference
+        memory = memory_of(self.document)
+        needed = memory.inference
         if needed is None:
             return []
         size, moving = self._size(needed.total), self._size(needed.moving)
+        what = "activations and constants" if memory.has_large_constants else "activations"
         return [
             (
                 self._total("memory"),
-                f"{size} for inference: parameters, buffers, inputs and {moving} of activations at the peak",
+                f"{size} for inference: parameters, buffers, inputs and {moving} of {what} at the peak",
             )
         ]
 
