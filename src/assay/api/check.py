@@ -236,6 +236,8 @@ def document_to_check(
         return Document(origin=opened.origin, traces=opened.traced())
     weights_only = opened.model_error is not None or (opened.document is None and opened.model.holder is not None)
     if weights_only:
+        if opened.interpreted and inputs is not None:
+            opened.model  # noqa: B018  report code that cannot be read before inputs that cannot be used
         options.check_unused(
             opened.origin,
             inputs=inputs is not None,

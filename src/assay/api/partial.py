@@ -17,8 +17,10 @@ def warn_if_partial(document: Document) -> None:
 
 
 def stopped_text(document: Document) -> str:
-    """`the forward pass stopped in layer3.0 (Bottleneck): RuntimeError: …`."""
+    """`the forward pass stopped in layer3.0 (Bottleneck): RuntimeError: …`, or why the code could not be read."""
     failure = document.failure
     assert failure is not None
+    if failure.unread:
+        return failure.error
     place = f"{path_text(failure.module)} ({failure.module_class})"
     return f"the {document.stopped_pass} stopped in {place}: {failure.error}"

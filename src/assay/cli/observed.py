@@ -15,7 +15,7 @@ from assay.document import files
 from assay.document.document import INFERRED, Document
 from assay.document.tree import path_text
 from assay.errors import OK, PartialError, ReadError
-from assay.messages import ALLOW_CODE, one_line, plural
+from assay.messages import one_line, plural
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 from assay.views.text.totals import mode_text
@@ -55,10 +55,12 @@ def exit_code(messages: Messages, document: Document) -> int:
     failure = document.failure
     if failure is None:
         return OK
+    if failure.unread:
+        messages.warn(f"incomplete: {failure.error}")
+        return PartialError.exit_code
     module = f"{path_text(failure.module)} ({failure.module_class})"
     op = f" at {failure.op}" if failure.op else ""
-    remedy = f"; to run the file itself, {ALLOW_CODE}" if _is_interpreted(document) else ""
-    messages.warn(f"incomplete: the {document.stopped_pass} stopped in module {module}{op}: {failure.error}{remedy}")
+    messages.warn(f"incomplete: the {document.stopped_pass} stopped in module {module}{op}: {failure.error}")
     return PartialError.exit_code
 
 

@@ -75,6 +75,8 @@ class Failure(Struct, frozen=True, omit_defaults=True):
     """The class name of that module."""
     op: str | None = None
     """The op that raised the error; null if it was not raised by an op."""
+    unread: bool = False
+    """Whether no pass began, because the model's code could not be read."""
 
 
 class Attempt(Struct, frozen=True, omit_defaults=True):

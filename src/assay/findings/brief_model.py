@@ -191,6 +191,8 @@ def _unknown(
     document: Document, cost: Cost, rows: Sequence[Achieved], source: str, missing: Mapping[str, str]
 ) -> list[NotKnown]:
     """What the document does not contain, and the command that would measure it."""
+    if document.failure is not None and document.failure.unread:
+        return [] if missing else [NotKnown("computation and memory of a pass", document.failure.error)]
     if document.failure is not None:
         place = tree.path_text(document.failure.module)
         return [NotKnown(f"what follows {place}, where the pass stopped", document.failure.error)]

@@ -31,10 +31,13 @@ def failure(error: BaseException, calls: CallLog, failed_op: FailedOp | None) ->
     if failed_op is not None and module is not None and module.scripted and failed_op.call == index:
         error = failed_op.error  # TorchScript catches no error, and replaces its message by a traceback
     op = failed_op.target if failed_op is not None and _caused(error, failed_op.error) else None
-    text = one_line(error, _LONGEST) if isinstance(error, Refusal) else error_line(error, _LONGEST)
+    if isinstance(error, Refusal):
+        text, mismatch = f"{one_line(error, _LONGEST)}{error.remedy}", ""
+    else:
+        text = error_line(error, _LONGEST)
+        mismatch = "" if module is None else _mismatch(module, calls.rows()[index])
     if module is None:
         return Failure(text, "(root)", "", op)
-    mismatch = "" if isinstance(error, Refusal) else _mismatch(module, calls.rows()[index])
     return Failure(f"{text} [{mismatch}]" if mismatch else text, path_text(module.path), module.class_name, op)
 
 

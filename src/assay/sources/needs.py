@@ -45,16 +45,17 @@ def required_message(package: str, error: Exception) -> str:
 
 
 def _broken(error: BaseException | None) -> str | None:
-    """The installed package whose code raised the error, from the deepest frame inside a package; else None."""
+    """The installed package whose code raised the error, from the deepest frame inside another one; else None."""
     package = None
     while error is not None:
         for frame in traceback.extract_tb(error.__traceback__):
             match = _INSTALLED.search(frame.filename)
-            package = match["package"] if match else package
+            package = match["package"] if match and match["package"] != _OWN else package
         error = error.__cause__ or error.__context__
     return package
 
 
+_OWN = "assay"
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\](?P<package>\w+)")
 
 

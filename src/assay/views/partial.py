@@ -20,6 +20,8 @@ def marked_title(title: str, document: Document) -> str:
 
 def _mark(document: Document) -> str:
     """`partial: stopped in layer3.0`, `62.3 % of modules run`, or nothing if the whole model ran."""
+    if document.failure is not None and document.failure.unread:
+        return "partial: the code could not be read"
     if document.failure is not None:
         name = "" if document.partial else f"{document.stopped_pass} "
         return f"partial: {name}stopped in {path_text(document.failure.module)}"

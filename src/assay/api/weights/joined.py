@@ -11,11 +11,11 @@ from assay import host
 from assay.analysis.stored_tensors import StoredMatch, match_stored
 from assay.api.weights import summary_of, weights_document
 from assay.checkpoint.statistics.settings import Progress, StatisticsSettings
-from assay.document.document import Document, Run
+from assay.document.document import Document, Failure, Run
 from assay.document.rows import Tensor
 from assay.document.this_machine import this_machine
-from assay.document.weights import TensorStatistics
-from assay.errors import UserCodeError
+from assay.document.weights import TensorStatistics, WeightsReport
+from assay.errors import ReadError, UserCodeError
 from assay.sources.opened import Opened
 from assay.sources.stored_names import naming_of
 
@@ -33,9 +33,15 @@ def with_weights(
 
     With `listing`, only headers are read.
     """
-    report = weights_document(source, settings=settings, progress=progress, listing=listing).weights
+    is_config = source is opened and opened.origin.kind == "config"
+    try:
+        report = weights_document(source, settings=settings, progress=progress, listing=listing).weights
+    except ReadError as error:
+        if not is_config:
+            raise
+        report = WeightsReport(opened.origin.location, failures=(str(error),), files_lost=(str(error),))
     assert report is not None
-    is_own = source is opened and opened.origin.kind != "config"
+    is_own = source is opened and not is_config
     if is_own or not document.tensors:
         return replace(document, weights=report)
     model = None if opened.saved is not None and not opened.runs else opened.model
@@ -68,8 +74,19 @@ def weights_alone(
     listing: bool = False,
     progress: Progress | None = None,
 ) -> Document:
-    """The document of stored tensors without a model, with the reason if a config or trust asked for one."""
-    document = weights_document(opened, settings=settings, listing=listing, progress=progress)
+    """The document of stored tensors without a model, with the reason if a config or trust asked for one.
+
+    If code that should have been interpreted could not be read, the document is partial.
+    """
+    document, error = (
+        weights_document(opened, settings=settings, listing=listing, progress=progress),
+        opened.model_error,
+    )
+    if opened.interpreted and error is not None:
+        if document.weights is None or not document.weights.tensors:
+            raise error
+        unread = Failure(only_tensors(str(error)), "(root)", "", unread=True)
+        return replace(document, run=replace(document.run, failure=unread))
     if opened.origin.kind != "config" and not isinstance(opened.model_error, UserCodeError):
         return document
     return replace(document, run=replace(document.run, assumptions=(only_tensors(why),)))

@@ -21,6 +21,10 @@ _SHORT = frozenset(
 )
 """Operators whose work does not grow with their arguments."""
 
+_ENTER = "_record_function_enter_new"
+_PROFILER = frozenset({_ENTER, "_record_function_exit", "_call_end_callbacks_on_jit_fut"})
+"""Operators that only name a range of a profile."""
+
 
 def apply(ops: TensorOps, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The result of an operator: of one on plain values if the arguments are, else of one on tensors."""
@@ -32,6 +36,8 @@ def apply(ops: TensorOps, path: str, args: tuple[Any, ...], kwargs: dict[str, An
         _spend(ops, args)
     if space == "prim" and name in prim.PRIM:
         return prim.PRIM[name](ops, *args, **kwargs)
+    if space == "profiler" and name in _PROFILER:
+        return True if name == _ENTER else args[-1]
     if space == "quantized":
         return quantized.run(ops, name, args, kwargs)
     if space not in ("torch", "aten"):

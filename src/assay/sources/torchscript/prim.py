@@ -9,7 +9,7 @@ import torch
 
 from assay.sources.torchscript import scalars
 from assay.sources.torchscript.refusal import MAX_ITEMS, Raised, checked_integer, exceed, refuse
-from assay.sources.torchscript.tensor_ops import CPU, META, TensorOps, code_of
+from assay.sources.torchscript.tensor_ops import CPU, TensorOps, code_of
 from assay.sources.torchscript.values import EnumMember
 
 _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
@@ -23,6 +23,9 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
     "List": (list,),
     "Dict": (dict,),
     "Tuple": (tuple,),
+    "list": (list,),
+    "dict": (dict,),
+    "tuple": (tuple,),
 }
 _SCALAR_TYPES: dict[str, Callable[[Any], Any]] = {
     "int": int,
@@ -120,7 +123,7 @@ PRIM: dict[str, Callable[..., Any]] = {
     "NumToTensor": lambda ops, number: ops.size_tensor(number),
     "RaiseException": _raise,
     "dtype": lambda ops, tensor: code_of(tensor.dtype),
-    "device": lambda ops, tensor: META if tensor.is_meta else CPU,
+    "device": lambda ops, tensor: CPU,
     "layout": lambda ops, tensor: 0 if tensor.layout is torch.strided else refuse("the layout of a sparse tensor"),
     "type": _kind,
     "index": lambda ops, device: device.index,

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, NoReturn
 
 from assay.errors import ReadError
+from assay.messages import ALLOW_CODE
 
 MAX_STEPS = 200_000
 """Statements and calls in a pass; the largest of 120 real files takes 20,000."""
 MAX_OPS = 50_000
-MAX_SECONDS = 1.5
+MAX_SECONDS = 0.9
 """CPU time of the passes of a small file; a traced GPT-2 of 48 layers takes 0.4 s, a Llama of 80 layers 1.2 s."""
 MAX_ASSUMED_ROUNDS = 1000
 """Rounds of a loop in which conditions were assumed."""
@@ -22,7 +23,7 @@ MAX_NESTING = 60
 MAX_ITEMS = 50_000
 """Items of a list, characters of a string, and leaves of nested containers."""
 MAX_TENSORS = 100_000
-"""Tensors that all ops of a pass may return."""
+"""Results of all ops of a pass."""
 MAX_OUTPUTS = 10_000
 """Tensors that one op may return."""
 MAX_KNOWN_BYTES = 48 << 20
@@ -35,6 +36,8 @@ class Refusal(ReadError):
 
     verb: ClassVar[str] = "is not interpreted"
     """What a message says of the place in the file."""
+    remedy: ClassVar[str] = f"; to run the file itself, {ALLOW_CODE}"
+    """What to do about it; empty if running the file with data would fail as well."""
 
 
 class Exceeded(Refusal):
@@ -52,13 +55,13 @@ class Endless(Exceeded):
 class Failed(Refusal):
     """An operator cannot be applied to its arguments."""
 
-    verb = "failed"
+    verb, remedy = "failed", ""
 
 
 class Raised(Refusal):
     """The code itself raised an error, as for an input of the wrong shape."""
 
-    verb = "raised"
+    verb, remedy = "raised", ""
 
 
 def refuse(what: str) -> NoReturn:

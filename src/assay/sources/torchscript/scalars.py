@@ -5,12 +5,19 @@ from __future__ import annotations
 import cmath
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import torch
 
 from assay.sources.torchscript.refusal import MAX_ITEMS, checked_integer, checked_text, exceed, leaves, refuse
 
 Operator = Callable[..., Any]
+
+_SPECIFIER = re.compile("%(.?)", re.DOTALL)
+_NOT_GIVEN = object()
+_ANY_OTHER_DEVICE = "privateuseone"
 
 
 def _number(function: Operator) -> Operator:
@@ -65,6 +72,8 @@ def _checked(value: Any) -> Any:
 def _contains(container: Any, item: Any) -> bool:
     if hasattr(item, "shape"):
         refuse("a search for a tensor in a list")
+    if isinstance(container, list) and _ANY_OTHER_DEVICE in container:
+        return False  # torch asks for the devices with fused layers: without them, each module is called
     return item in container
 
 
@@ -74,7 +83,7 @@ def _slice(items: Any, start: Any = None, end: Any = None, step: Any = 1) -> Any
 
 def text_of(value: Any) -> str:
     """`value` as TorchScript prints it; of a tensor, only that it is one."""
-    if isinstance(value, (int, float, str, bool, complex, type(None))):
+    if isinstance(value, (int, float, str, bool, complex, type(None), torch.device)):
         return str(value)
     if isinstance(value, (list, tuple)):
         leaves(value)
@@ -101,7 +110,27 @@ def _format(template: str, *values: Any) -> str:
 
 
 def _percent_format(template: str, *values: Any) -> str:
-    return checked_text(f"{template} {text_of(list(values))}")
+    """The template with each specifier replaced; TorchScript knows no widths and precisions."""
+    given = iter(values[0] if len(values) == 1 and isinstance(values[0], tuple) else values)
+    texts, *rest = _SPECIFIER.split(template)
+    parts = [texts]
+    for kind, text in zip(rest[::2], rest[1::2], strict=True):
+        parts += ("%" if kind == "%" else _formatted(kind, next(given, _NOT_GIVEN)), text)
+    if next(given, _NOT_GIVEN) is not _NOT_GIVEN:
+        raise ValueError("more values than specifiers in a format string")
+    return _joined("", parts)
+
+
+def _formatted(kind: str, value: Any) -> str:
+    if value is _NOT_GIVEN:
+        raise ValueError("fewer values than specifiers in a format string")
+    if kind == "s":
+        return text_of(value)
+    if kind not in "dieEfFc" or not isinstance(value, (int, float, str)) or (isinstance(value, str) and kind != "c"):
+        raise ValueError(f"the specifier %{kind} of a value of type {type(value).__name__}")
+    if kind == "c":
+        return value if isinstance(value, str) else chr(int(value))
+    return str(int(value)) if kind in "di" else format(float(value), kind)
 
 
 def _append(items: list[Any], item: Any) -> list[Any]:
@@ -215,6 +244,7 @@ ALWAYS: dict[str, Operator] = {
     "_set_item": _set_item,
     "Delete": _delete,
     "warn": lambda *args, **kwargs: None,
+    "_unwrap_optional": lambda value: value,
     "set_grad_enabled": lambda *args: None,
     "manual_seed": lambda *args: None,
     "is_grad_enabled": lambda: False,

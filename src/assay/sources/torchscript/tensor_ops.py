@@ -43,6 +43,8 @@ from assay.sources.torchscript.work import (
 META, CPU = torch.device("meta"), torch.device("cpu")
 _KNOWN_PER_STEP, _READ_PER_STEP = 1 << 8, 1 << 14
 """Elements of known values that count as a step of the pass: if they are computed with, or may only be read."""
+_TENSORS_PER_STEP = 8
+"""Tensors among the arguments of an operator that count as a step."""
 _STEPS_OF_LAYER, _PARAMETERS_OF_LAYER = 16, 4
 """What a step of a recurrent layer counts, and how many parameters such a layer has."""
 LONGEST_SEQUENCE = 1 << 16
@@ -135,7 +137,7 @@ class TensorOps:
         if self._ops > MAX_OPS:
             exceed(f"a pass of more than {MAX_OPS:,} ops")
         tensors = list(tensors_of((args, kwargs)))
-        self._count(len(tensors))
+        self.budget.spend(len(tensors) // _TENSORS_PER_STEP)
         packet = getattr(operator, "overloadpacket", operator)
         name = packet.__name__
         check_lists(name, (*args, *kwargs.values()))
@@ -151,11 +153,6 @@ class TensorOps:
             if operator.__module__.endswith("aten") and any(tensor.is_quantized for tensor in tensors):
                 _check_quantized(operator, name, args, kwargs)
         return self._noted(operator(*args, **kwargs))
-
-    def _count(self, tensors: int) -> None:
-        self._tensors += tensors
-        if self._tensors > MAX_TENSORS:
-            exceed(f"ops on more than {MAX_TENSORS:,} tensors in a pass")
 
     def _sized(self, tensor: torch.Tensor) -> torch.Tensor:
         self._sizes[id(tensor)] = tensor
@@ -187,7 +184,9 @@ class TensorOps:
     def _noted(self, result: Any) -> Any:
         """`result`, after counting the tensors and the memory of known values in it."""
         tensors = list(tensors_of(result))
-        self._count(len(tensors))
+        self._tensors += len(tensors)
+        if self._tensors > MAX_TENSORS:
+            exceed(f"ops with more than {MAX_TENSORS:,} results in a pass")
         for tensor in tensors:
             if tensor.dim() > MAX_DIMENSIONS:
                 exceed(f"a tensor of more than {MAX_DIMENSIONS} dimensions")
@@ -443,6 +442,8 @@ _SPECIAL: dict[str, Callable[..., Any]] = {
     "dim": lambda ops, tensor: tensor.dim(),
     "numel": lambda ops, tensor: tensor.numel(),
     "stride": lambda ops, tensor, dim=None: list(tensor.stride()) if dim is None else tensor.stride(dim),
+    "storage_offset": lambda ops, tensor: tensor.storage_offset(),
+    "result_type": lambda ops, *pair: code_of(torch.result_type(*pair)),
     "element_size": lambda ops, tensor: tensor.element_size(),
     "is_contiguous": lambda ops, tensor, **_: tensor.is_contiguous(),
     "is_floating_point": lambda ops, tensor: tensor.is_floating_point(),

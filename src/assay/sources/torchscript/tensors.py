@@ -87,6 +87,8 @@ class FileTensors:
         if whole is None:
             whole = self._storages[id(storage), known] = self._whole(storage, dtype, known=known)
         typed = whole if whole.dtype is dtype else whole.view(dtype)
+        if 0 not in value.shape and _last(value) >= typed.numel():
+            raise ValueError("reaches beyond its storage")
         return typed.as_strided(tuple(value.shape), tuple(value.strides), value.offset)
 
     def _whole(self, storage: RawStorage, dtype: torch.dtype, *, known: bool) -> torch.Tensor:
@@ -96,6 +98,11 @@ class FileTensors:
         data = bytearray(self._archive.read(self._folder + storage.key, storage.length))
         self._remaining -= len(data)
         return torch.frombuffer(data[: count * dtype.itemsize], dtype=dtype)
+
+
+def _last(value: TensorValue) -> int:
+    """The largest element of its storage that a tensor has."""
+    return int(value.offset + sum((size - 1) * step for size, step in zip(value.shape, value.strides, strict=True)))
 
 
 def _key(value: TensorValue) -> Any:
