@@ -133,7 +133,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller: no file that is opened later may get its descriptor
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-    code = run(sys.argv[1:] if arguments is None else arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] != ["run"]:  # which runs the user's program, with its own warnings
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    code = run(given)
     gc.freeze()
     sys.exit(code)
 

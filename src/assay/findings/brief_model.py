@@ -9,7 +9,7 @@ from assay.analysis.achieved import COMPUTE, MEMORY, NEITHER, OVERHEAD, Achieved
 from assay.analysis.architecture import architecture
 from assay.analysis.cost.totals import add_up
 from assay.analysis.devices import Device
-from assay.analysis.memory import Memory, memory_of
+from assay.analysis.memory import Memory, constant_bytes, memory_of
 from assay.analysis.parameters import parameters
 from assay.analysis.roofline import roofline_of
 from assay.document import tree
@@ -23,6 +23,8 @@ from assay.messages import plural
 _UNKNOWN_FAMILY = "unknown"
 _NOT_RUN = (".assay.json", ".assay.json.gz", ".pt2")
 """Sources of models that cannot be run, so that nothing can be tried on them."""
+_MODEL_OF_SCRIPT = "CODE.py::FUNCTION"
+"""The model that a TorchScript file was made from: the file itself cannot be changed."""
 WEIGHT_VALUES = "values of weights"
 """What a brief calls them in its list of what is unknown."""
 _OUTSIDE = "outside"
@@ -58,7 +60,8 @@ def model_brief(
     cost = document.cost if document.cost is not None else add_up(document)
     can_try = bool(source) and not source.split(" ")[0].endswith(_NOT_RUN)
     if document.origin.kind == "scripted" and document.run.mode != "real" and "--trust" not in source.split(" "):
-        source = f"{source} --trust"  # timing and trying it runs its code
+        source = f"{source} --trust"  # timing it runs its code
+    given = _MODEL_OF_SCRIPT if document.origin.kind == "scripted" else source
     return brief_of(
         _identity(document, cost),
         [*_time(document, cost, rows), *_memory(document), *_limit(document, rows, device), *_energy(document)],
@@ -72,7 +75,7 @@ def model_brief(
             *_reasons(missing or {}),
         ],
         clean=_examined(document),
-        next_step=f"assay check {source} --try" if can_try else "",
+        next_step=f"assay check {given} --try" if can_try else "",
         tries=can_try,
         partial=document.partial,
     )
@@ -82,12 +85,14 @@ def _identity(document: Document, cost: Cost) -> tuple[str, ...]:
     """The model's name, family, parameters, MACs and inputs, as far as they are known."""
     counted, family = parameters(document), architecture(document).label
     is_counted = bool(document.tensors) or (counted.stored is not None and counted.count is not None)
+    constants = constant_bytes(document)
     macs = cost.forward.macs if document.recorded and cost.forward.known else None
     inputs = ", ".join(units.shape(each.type.shape) for each in document.run.inputs)
     return (
         document.model_class or document.origin.name or "model",
         "" if family == _UNKNOWN_FAMILY else family,
-        f"{units.count(counted.count)} parameters" if is_counted else "",
+        f"{units.count(counted.count)} parameters" if is_counted and (counted.count or not constants) else "",
+        f"{units.size(constants)} of constants" if constants and counted.count == 0 else "",
         f"{units.count(macs)} MACs" if macs is not None else "",
         f"input {inputs}" if inputs else "",
     )

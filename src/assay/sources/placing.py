@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -33,11 +33,18 @@ def model_device(module: Any) -> str | None:
 
 
 def model_dtype(module: Any) -> str:
-    """The dtype of the module's first floating-point parameter or buffer; `float32` if it has none."""
-    for tensor in chain(module.parameters(), module.buffers()):
+    """The dtype of the first floating-point parameter, buffer or constant of the module; `float32` if it has none."""
+    constants = (layer.weight for _, layer in layers_in_code(module))
+    for tensor in chain(module.parameters(), module.buffers(), constants):
         if tensor.is_floating_point() and tensor.dtype.itemsize > 1:
             return str(tensor.dtype).removeprefix("torch.")
     return "float32"
+
+
+def layers_in_code(module: Any) -> Iterator[tuple[str, Any]]:
+    """What stands for the layers of a frozen TorchScript file, by name; nothing for other modules."""
+    read = getattr(type(module), "layers_in_code", None)
+    return read(module) if read is not None else iter(())
 
 
 def _mapped(value: Any, move: Callable[[Any], Any]) -> Any:

@@ -498,3 +498,33 @@ def test_only_what_is_not_interpreted_names_trust(tmp_path):
     assert "too small" in raised
     assert "--trust" not in raised
     assert "--trust" in refused
+
+
+class Text(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.layer, self.norm = nn.Embedding(100, 16), nn.Linear(16, 32), nn.LayerNorm(32)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.norm(torch.relu(self.layer(self.embedding(ids)))).mean(1)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs"),
+    [
+        (nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()), "1x3x224x224:float32"),
+        (nn.Sequential(nn.Conv1d(8, 8, 3, groups=4), nn.ReLU()), "1x8x1024:float32"),
+        (nn.Sequential(nn.Linear(12, 8), nn.ReLU()).bfloat16(), "1x12:bfloat16"),
+        (Text(), "1x128:int64"),
+    ],
+    ids=["images", "groups", "features", "text"],
+)
+def test_inputs_of_frozen_files_are_inferred(tmp_path, model, inputs):
+    torch.jit.save(torch.jit.freeze(torch.jit.script(model.eval())), tmp_path / "model.pt")
+    document = assay.observe(tmp_path / "model.pt")
+    assert document.run.failure is None
+    assert f"inferred: {inputs}" in document.run.inputs_from
+    assert "CONSTANTS.c0" in document.run.inputs_from
+    assert not document.tensors
+    size = sum(tensor.numel() * tensor.itemsize for tensor in model.parameters())
+    assert memory_of(document).constants >= size - 8 * 4 * 4  # batch_norm is folded into the convolution before it

@@ -8,7 +8,7 @@ from assay.analysis.memory.caches import key_value, key_value_of_two
 from assay.analysis.memory.comparison import PeakComparison, compared_peaks
 from assay.analysis.memory.fitting import Fit, fits
 from assay.analysis.memory.sharing import PeakParts, Target, need_of, targets
-from assay.analysis.memory.totals import Memory, Occupancy, memory_of
+from assay.analysis.memory.totals import Memory, Occupancy, constant_bytes, memory_of
 
 __all__ = [
     "Fit",
@@ -19,6 +19,7 @@ __all__ = [
     "PeakParts",
     "Target",
     "compared_peaks",
+    "constant_bytes",
     "fits",
     "key_value",
     "key_value_of_two",

@@ -115,6 +115,11 @@ class Memory(Displayed, Struct, frozen=True, omit_defaults=True):
         return 10 * self.constants > (self.parameters.value or 0)
 
 
+def constant_bytes(document: Document) -> int:
+    """Bytes of tensors that the pass reads and that are neither parameters, buffers nor inputs."""
+    return sum(storage.bytes for storage in document.storages if storage.role == CONSTANT)
+
+
 def memory_of(
     document: Document, *, optimizer: str = "adamw", master_weights: bool = False, device: str | None = None
 ) -> Memory:
@@ -147,7 +152,7 @@ def memory_of(
         training_peak=_no_step(document) if training is None else training.total,
         saved=_no_step(document) if step is None else Figure(saved_for_backward(step), BY_STORAGES),
         cache=key_value(document),
-        constants=sum(storage.bytes for storage in document.storages if storage.role == CONSTANT),
+        constants=constant_bytes(document),
         assumptions=(*notes, *((UNFUSED,) if _attention_unfused(document) else ()), *_idle(document)),
         partial=document.partial,
         workspace_unknown=tuple(dict.fromkeys(name for each in inside for name in each.unknown)),

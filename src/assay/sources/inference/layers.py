@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from msgspec import Struct
 
+from assay.sources.placing import layers_in_code
 from assay.sources.tensors import TensorSpec
 
 STEPS = 16
@@ -44,7 +46,7 @@ def layers(module: Any) -> list[Layer]:
     first_layers: list[Layer] = []
     seen: set[str] = set()
     inside = ""
-    for path, child in module.named_modules():
+    for path, child in chain(module.named_modules(), layers_in_code(module)):
         if inside and path.startswith(inside):
             continue
         entry = next((_TABLE[name] for name in class_names(child) if name in _TABLE), None)

@@ -63,7 +63,7 @@ class Interpreter:
         self.program = program
         self._budget = StepBudget(program.allowance)
         self.tensors = TensorOps(self._budget)
-        self._constants = constants
+        self.constants = constants
         """The tensors that the code refers to as `CONSTANTS.c0`."""
         self._depth = 0
         self._loops = 0
@@ -380,7 +380,7 @@ class Interpreter:
         if path.startswith("CONSTANTS."):
             name = path.partition(".")[2]
             return (
-                self._constants[name] if name in self._constants else self.stop(f"{one_line(path)}, which is missing")
+                self.constants[name] if name in self.constants else self.stop(f"{one_line(path)}, which is missing")
             )
         found = self.program.find(path)
         if found is None:

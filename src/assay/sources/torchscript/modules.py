@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import keyword
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from torch import nn
 
 from assay.errors import ReadError
+from assay.sources.torchscript.frozen import layers_in_code
 from assay.sources.torchscript.interpreter import METHOD, MISSING, Interpreter
 from assay.sources.torchscript.program import Function, ScriptClass
 from assay.sources.torchscript.values import ModuleTensor
@@ -34,6 +36,11 @@ class InterpretedModule(nn.Module):  # type: ignore[misc]  # torch is not read b
         """Constants and plain attributes of the file, for code that looks at a layer's settings."""
         attributes = self.__dict__.get("script_attributes", {})
         return attributes[name] if name in attributes and not name.startswith("__") else super().__getattr__(name)
+
+    def layers_in_code(self) -> Iterator[tuple[str, Any]]:
+        """What stands for the layers of a frozen file, which has no modules."""
+        function = self.script_class.methods.get(main_method(self.script_class))
+        return layers_in_code(function, self.interpreter.constants) if function is not None else iter(())
 
     def attribute(self, name: str) -> Any:
         """What the file's code reads as `self.name`; `MISSING` if there is no such attribute."""
