@@ -162,7 +162,9 @@ def test_untrusted_code_in_a_file_is_not_run(saved, name, modules, reason, depth
 
 
 @pytest.mark.parametrize("name", ["pickled.pt", "state.pt", "net.safetensors"])
-@pytest.mark.parametrize("option", [{"inputs": "nonsense.py::foo"}, {"weights": "net.safetensors"}, {"device": "cpu"}])
+@pytest.mark.parametrize(
+    "option", [{"inputs": "nonsense.py::foo"}, {"weights": "net.safetensors"}, {"device": "cpu"}]
+)
 def test_options_of_a_pass_are_refused_where_nothing_is_run(saved, monkeypatch, name, option):
     monkeypatch.chdir(saved)
     errors = []
