@@ -161,6 +161,21 @@ def test_untrusted_code_in_a_file_is_not_run(saved, name, modules, reason, depth
     assert "COMPUTATION" not in text
 
 
+@pytest.mark.parametrize("name", ["pickled.pt", "state.pt", "net.safetensors"])
+@pytest.mark.parametrize(
+    "option", [{"inputs": "nonsense.py::foo"}, {"weights": "net.safetensors"}, {"device": "cpu"}]
+)
+def test_options_of_a_pass_are_refused_where_nothing_is_run(saved, monkeypatch, name, option):
+    monkeypatch.chdir(saved)
+    errors = []
+    for command in (assay.analyze, assay.check):
+        with pytest.raises(UsageError, match="which is not run") as error:
+            command(name, **option)
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+    assert next(iter(option)) in errors[0]
+
+
 def test_torchscript_is_analysed_without_running_it(saved):
     found, live = assay.analyze(saved / "scripted.pt", X), assay.analyze(Net(), X)
     assert found.document.cost.forward.flops == live.document.cost.forward.flops

@@ -154,6 +154,32 @@ def test_a_tied_tensor_whose_copies_differ_is_reported(tmp_path) -> None:
     assert "different values under each name" in report.findings[0].title
 
 
+def test_transformers_unties_copies_that_differ_and_the_advice_states_how_many_more_parameters(tmp_path) -> None:
+    require("transformers", "5.0", "weights that are not tied if they differ")
+    model = folders.gpt2()
+    folder = folders.write(tmp_path / "net", model, {**model.state_dict(), "lm_head.weight": torch.ones(100, 32)})
+    report = assay.check(folder, select=["W301"])
+    loaded = transformers.GPT2LMHeadModel.from_pretrained(folder)
+    more = sum(each.numel() for each in loaded.parameters()) - parameters(report.document).count
+    assert more == 100 * 32
+    assert f"{more:,} parameters more" in report.findings[0].advice
+
+
+def test_stored_tensors_have_the_roles_of_the_model(loaded) -> None:
+    """Parts of merged tensors and unequal copies too; what the model does not have has none."""
+    document = loaded.report.document
+    kinds = {"parameter": loaded.model.named_parameters, "buffer": loaded.model.named_buffers}
+    known = {name: role for role, named in kinds.items() for name, _ in named(remove_duplicate=False)}
+    known |= {
+        part: known[name] for name, parts in document.weights_fit.stored_as.items() if name in known for part in parts
+    }
+    for row in document.weights.tensors:
+        assert row.role == next((known[name] for name in row.names if name in known), "")
+    if not document.weights_fit.summary:
+        count = sum(each.numel() for each in loaded.model.parameters())
+        assert document.weights.by_role["parameter"].count == count
+
+
 def test_a_prefix_that_no_loader_knows_is_reported(tmp_path) -> None:
     model = folders.bert()
     tensors = {f"module.{name}": each for name, each in model.state_dict().items()}
@@ -361,6 +387,35 @@ def test_quantized_files_are_no_reason_to_worry(tmp_path) -> None:
     assert findings
     assert {finding.severity for finding in findings} == {"note"}
     assert all("quantized with gptq" in finding.title for finding in findings)
+    assert all(
+        finding.advice.startswith("Load the weights with a library that supports gptq") for finding in findings
+    )
+
+
+def test_the_figures_of_a_quantized_folder_are_stated_to_be_those_of_the_model_without_it(
+    tmp_path, monkeypatch
+) -> None:
+    from assay.api.weights.joined import without_pass
+    from assay.sources.open import open_source
+
+    model = folders.llama()
+    packed = {name.replace("up_proj.weight", "up_proj.qweight"): each for name, each in model.state_dict().items()}
+    settings = {"quant_method": "gptq", "bits": 4}
+    folder = folders.write(tmp_path / "net", model, packed, quantization_config=settings)
+    expected = "config names the quantization method gptq: figures are those of the unquantized float32 model"
+    subject = explorer_subject(str(folder))
+    for document in (
+        assay.check(folder, select=["W301"]).document,
+        assay.observe(folder, mode="meta"),
+        assay.analyze(folder).document,
+        without_pass(open_source(folder), "no inputs found"),
+        subject.document,
+    ):
+        assert expected in document.run.assumptions
+    assert "the stored weights are quantized (gptq), the model that is shown is not" in subject.notes
+    assert not any("do not fit" in note for note in subject.notes)
+    plain = folders.saved(tmp_path / "plain", model, "one")
+    assert not any("quantization" in one for one in assay.observe(plain, mode="meta").run.assumptions)
 
 
 def test_weights_of_a_checkpoint_beside_another_model_are_compared_too(tmp_path) -> None:

@@ -95,6 +95,21 @@ def test_roles_are_those_of_the_loaded_module_with_and_without_trust(tmp_path, w
         assert {each.role for each in untrusted.tensors if "plain" in each.names[0]} == {"attribute"}
 
 
+@pytest.mark.parametrize("key", ["model", "type"])
+@pytest.mark.parametrize("listing", [False, True])
+def test_a_module_in_a_dictionary_has_the_names_of_the_file_with_and_without_trust(tmp_path, key, listing):
+    path = tmp_path / "m.pt"
+    module = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+    module.plain = torch.ones(3)
+    torch.save({key: module, "epoch": 3}, path)
+    expected = {f"{key}.{name}" for name in (*module.state_dict(), "plain")}
+    for options in ({}, {"trust": True}):
+        rows = weights_document(path, listing=listing, **options).weights.tensors
+        assert {name for row in rows for name in row.names} == expected
+        chosen = weights_document(path, listing=listing, filter=rf"^{key}\.0\.", **options).weights.tensors
+        assert {row.names[0] for row in chosen} == {f"{key}.0.weight", f"{key}.0.bias"}
+
+
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 def test_tensors_of_the_code_are_constants(tmp_path):
     traced(tmp_path / "m.pt")

@@ -43,7 +43,7 @@ def in_weights(code: str, **tensors: torch.Tensor) -> Finding | None:
             if part not in owner._modules:
                 owner.add_module(part, torch.nn.Module())
             owner = owner._modules[part]
-        owner.register_buffer(last, tensor)
+        owner.register_parameter(last, torch.nn.Parameter(tensor, requires_grad=False))
     return in_document(code, weights_document(module))
 
 

@@ -25,7 +25,7 @@ def weights_of(**tensors):
     module = torch.nn.Module()
     for name, tensor in tensors.items():
         layer = torch.nn.Module()
-        layer.register_buffer("weight", tensor)
+        layer.register_parameter("weight", torch.nn.Parameter(tensor, requires_grad=False))
         module.add_module(name, layer)
     return ModelFacts(weights_document(module))
 
@@ -126,8 +126,36 @@ def test_weights_that_are_zero_already_are_no_gain():
     assert row.bytes - row.planned_bytes == (0.5 - 0.125) * partly.numel() * 4
 
 
+def test_matrices_ruled_by_a_value_or_a_few_columns_have_no_plan():
+    """Rounding keeps the ratio for the whole matrix because it keeps the large weights, and loses the others."""
+    hot, one = NORMAL.clone(), NORMAL.clone()
+    hot[:, ::128] *= 100
+    one[0, 0] = 1e4
+    for tensor in (hot, one):
+        scale = tensor.reshape(-1, 128).abs().amax(1, keepdim=True) / 7
+        kept = (tensor.reshape(-1, 128) / scale).round() != 0
+        assert int_db(tensor, 4, 128) >= MIN_DB
+        assert (kept.float().mean() < 0.1) == (tensor is hot)
+    hot_rows = NORMAL.clone()
+    hot_rows[::128] *= 100
+    plan = {row.name: row for row in quantization_plan(weights_of(hot=hot, one=one, rows=hot_rows))}
+    assert {name: row.width for name, row in plan.items()} == {
+        "hot.weight": "unchanged", "one.weight": "unchanged", "rows.weight": "int4",
+    }  # fmt: skip
+    assert in_weights("W210", a__weight=hot, b__weight=one, c__weight=hot_rows) is None
+    assert in_weights("W209", a__weight=torch.full((512, 1024), 0.5)) is None
+
+
+def test_columns_that_are_zero_do_not_rule_a_matrix():
+    pruned = NORMAL.clone()
+    pruned[:, 300:] = 0
+    (row,) = quantization_plan(weights_of(a=pruned))
+    assert row.width == "int4"
+
+
 def test_the_pruned_share_is_weighted_by_elements():
-    sparse = NORMAL * (torch.arange(NORMAL.numel()).reshape(NORMAL.shape) % 16 == 0).float().clamp(min=1e-4)
+    chosen = draw(torch.distributions.Bernoulli(1 / 16), 512, 1024)
+    sparse = NORMAL * chosen.clamp(min=1e-4)
     finding = in_weights("W210", a__weight=sparse, b__weight=HEAVY[:128].half())
     shares = {row.name: row.share for row in finding.plan}
     assert shares == {"a.weight": 0.95, "b.weight": 0.5}

@@ -233,6 +233,15 @@ def test_savings_of_int8():
     assert in_weights("W204", layer__weight=large) is None
 
 
+def test_int8_is_not_advised_for_hot_columns_nor_counted_for_constants():
+    large = noise(2048, 3000)
+    finding = in_weights("W204", layer__weight=large, empty__weight=torch.zeros(2048, 3000))
+    assert finding.tensors == ("layer.weight",)
+    large[:, ::100] *= 1e4
+    assert int8_db(large, rows=True) > 35  # of the hot columns: all other weights round to zero
+    assert in_weights("W204", layer__weight=large) is None
+
+
 def test_2_of_4_sparsity():
     kept = noise(64, 64).view(64, 16, 4)
     kept.scatter_(2, kept.abs().argsort(2)[:, :, :2], 0.0)

@@ -12,7 +12,7 @@ from assay.analysis.devices import Device
 from assay.api.weights import weights_document
 from assay.document.assessments import Assessment
 from assay.document.findings import Finding
-from assay.findings.op_assessments import NO_WEIGHTS, assess
+from assay.findings.op_assessments import NO_WEIGHTS, PACKED, assess
 
 COMPUTE_BOUND = Device("slow", 1.0, bandwidth_gb_s=1e6, tflops={"fp32": 1e-3})
 MEMORY_BOUND = Device("fast", 1.0, bandwidth_gb_s=1.0, tflops={"fp32": 1e3})
@@ -84,6 +84,16 @@ def test_ops_without_a_weight_matrix_have_no_potential():
         assert one.recommendation == "none: no weight matrix, no finding"
         assert (one.pruning_potential, one.int8, one.int4, one.quantization_sensitivity) == (None, None, None, "")
         assert (one.unknown, len(one.tensors)) == (NO_WEIGHTS, count)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ops_of_quantized_layers_are_quantized_already():
+    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.LSTMCell(16, 16))
+    quantized = torch.ao.quantization.quantize_dynamic(model, {nn.Linear, nn.LSTMCell}, dtype=torch.qint8)
+    ops = by_op(observed(quantized, torch.ones(1, 16)))
+    for name in ("linear_dynamic", "quantized_lstm_cell_dynamic"):
+        assert (ops[name].recommendation, ops[name].unknown) == ("none: already quantized", PACKED)
+    assert (ops["relu"].recommendation, ops["relu"].unknown) == ("none: no weight matrix, no finding", NO_WEIGHTS)
 
 
 def test_several_matrices_are_weighted_by_their_elements():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 import torch
@@ -11,7 +12,7 @@ import torch
 from assay.api.weights import weights_document
 from assay.document.plans import PrunedTensor, QuantizedTensor
 from assay.findings.facts import ModelFacts
-from assay.findings.tensor_assessments import assess_weights
+from assay.findings.tensor_assessments import assess_tensor, assess_weights
 from assay.findings.weight_plans import MIN_DB, MIN_ENERGY, pruning_plan, quantization_plan
 
 STEPS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -25,7 +26,7 @@ INTEGERS[:, 0] = 127  # so that every row has a scale of exactly 1
 WIDE = np.full((32, 4096), 0.49)
 WIDE[:, :128] = 8.5
 WIDE[:, 0] = 127.0
-"""One large value sets the scale: 8.5 rounds to zero in int4, and 0.49 in int8 unless its group has its own scale."""
+"""A large column sets the scale: 8.5 rounds to zero in int4, and 0.49 in int8 unless its group has its own scale."""
 MANY = {"normal": NORMAL, "sparse": SPARSE, "heavy": HEAVY, "uniform": UNIFORM, "integers": INTEGERS}
 
 
@@ -38,7 +39,8 @@ def statistics(**tensors):
     module = torch.nn.Module()
     for name, tensor in tensors.items():
         layer = torch.nn.Module()
-        layer.register_buffer("weight", torch.as_tensor(tensor).float() if isinstance(tensor, np.ndarray) else tensor)
+        values = torch.as_tensor(tensor).float() if isinstance(tensor, np.ndarray) else tensor
+        layer.register_parameter("weight", torch.nn.Parameter(values, requires_grad=False))
         module.add_module(name, layer)
     return weights_document(module)
 
@@ -114,7 +116,7 @@ INVALID[0, :3] = np.nan
         (NORMAL, "quantize", "Quantize to int4 in groups of 128"),
         (UNIFORM, "quantize", "Quantize to int4 per row"),
         (HEAVY, "quantize", "Quantize to int8 per row"),
-        (WIDE, "prune", "Prune 95.0 % of its weights"),
+        (WIDE, "check", "Check its outliers: 5.0 % of its weights have 96.4 % of the sum of squares"),
         (MOSTLY_ZERO, "store", f"Store it sparse: {100 * np.mean(MOSTLY_ZERO == 0):.1f} % of its weights are zero"),
         (TWO_OF_FOUR, "convert", "Convert it to 2:4 sparse"),
         (ROWS_DEAD, "remove", "Remove 3 all-zero rows and 2 all-zero columns"),
@@ -190,10 +192,11 @@ def test_the_reason_for_unknown_figures_is_the_true_one():
 
 ONE_LARGE = NORMAL.copy()
 ONE_LARGE[0, 0] = 1000.0
-LARGE_ROWS = NORMAL * np.where(np.arange(128) < 2, 100.0, 1.0)[:, None]
+LARGE_COLUMNS = NORMAL * np.where(np.arange(256) % 128 == 0, 100.0, 1.0)
+LARGE_ROWS = NORMAL * np.where(np.arange(128) % 32 == 0, 100.0, 1.0)[:, None]
 
 
-@pytest.mark.parametrize("values", [ONE_LARGE, LARGE_ROWS, RANDOM.standard_cauchy(size=(128, 256))])
+@pytest.mark.parametrize("values", [ONE_LARGE, LARGE_ROWS, LARGE_COLUMNS, RANDOM.standard_cauchy(size=(128, 256))])
 def test_a_matrix_ruled_by_outliers_is_to_be_checked_and_not_pruned(values):
     one = assessed(layer=values)["layer"]
     share = prunable(values)
@@ -203,6 +206,66 @@ def test_a_matrix_ruled_by_outliers_is_to_be_checked_and_not_pruned(values):
     assert one.action == "check"
     few, most = f"{100 * (1 - share):.1f} %", f"{math.floor(1000 * kept) / 10:.1f} %"
     assert one.recommendation == f"Check its outliers: {few} of its weights have {most} of the sum of squares"
+
+
+def test_a_convolution_is_only_quantized_to_int8():
+    """The kernels for int4, and those for int8 that leave activations as they are, are for linear layers."""
+    found = assessed(conv=NORMAL.reshape(128, 32, 8), conv2d=NORMAL.reshape(64, 32, 4, 4), linear=NORMAL)
+    texts = {name: one.recommendation for name, one in found.items()}
+    assert texts["conv"] == texts["conv2d"] == "Quantize to int8 per row"
+    assert texts["linear"] == "Quantize to int4 in groups of 128"
+    assert {one.quantization_sensitivity for one in found.values()} == {"low"}
+
+
+def test_where_outliers_have_the_energy_the_ratio_of_the_rest_is_unknown_and_the_sensitivity_high():
+    found = assessed(one=ONE_LARGE, columns=LARGE_COLUMNS, rows=LARGE_ROWS)
+    assert all(decibels(values, 4, 128) >= MIN_DB for values in (ONE_LARGE, LARGE_COLUMNS, LARGE_ROWS))
+    levels = {name: one.quantization_sensitivity for name, one in found.items()}
+    assert levels == {"one": "high", "columns": "high", "rows": "low"}  # a row has a scale of its own
+
+
+def test_a_value_that_is_large_but_not_alone_is_named():
+    values = NORMAL.copy()
+    values[0, 0] = 50.0
+    share = 2500 / np.square(values).sum()
+    expected = f"Check its outliers: its largest value has {100 * share:.1f} % of the sum of squares"
+    assert assessed(layer=values)["layer"].recommendation == expected
+
+
+def recommended(name, role, values=NORMAL):
+    row = statistics(layer=values).weights.tensors[0]
+    return assess_tensor(msgspec.structs.replace(row, names=(name,), role=role)).recommendation
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "text"),
+    [
+        ("w1", "parameter", "Quantize to int4 in groups of 128"),
+        ("W_q", "", "keep: its name is not that of a layer's weight"),
+        ("q.weight", "", "Quantize to int4 in groups of 128"),
+        ("embed_tokens.weight", "parameter", "Quantize to int4 in groups of 128"),
+        ("proj_weight", "buffer", "keep: its role is buffer, not parameter"),
+        ("CONSTANTS.c0", "constant", "keep: its role is constant, not parameter"),
+        *(
+            (name, "parameter", "keep: its name is that of a bias, norm, position or token")
+            for name in (
+                "attn.bias", "masked_bias", "relative_position_bias_table", "relative_attention_bias.weight",
+                "norm.weight", "norm1.weight", "pos_embed", "position_embeddings.weight", "positional_embedding",
+                "cls_token", "query_tokens",
+            )
+        ),
+        ("norm.weight", "", "keep: its name is not that of a layer's weight"),
+    ],
+)  # fmt: skip
+def test_roles_decide_what_is_a_weight_and_names_where_they_are_unknown(name, role, text):
+    assert recommended(name, role) == text
+
+
+def test_equal_values_are_to_be_checked_whatever_the_name_unless_it_is_no_parameter():
+    ones = np.ones((64, 64))
+    for name, role in (("latents", ""), ("pos_embed", "parameter")):
+        assert recommended(name, role, ones) == "Check it: all values are 1"
+    assert recommended("mask", "buffer", ones) == "keep: its role is buffer, not parameter"
 
 
 def test_a_matrix_of_few_alike_weights_is_to_be_pruned():

@@ -227,6 +227,12 @@ def test_spectral_norms_are_shown_with_their_error():
     assert "spectral" not in text(document(row("w", [1.0])))
 
 
+@pytest.mark.parametrize("rank", [0.0, 1.0])
+def test_an_effective_rank_that_cannot_be_lower_is_exact(rank):
+    found = Spectral(norm=rank, norm_error=0.0, stable_rank=rank, effective_rank=rank)
+    assert "≤" not in text(document(row("w", [[rank, 0.0]], spectral=found)))
+
+
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_hostile_names_are_shown_as_text_within_the_width(width):
     hostile = "evil\x1b]0;title\x07\x1b[31m\u202e\n.weight"

@@ -12,6 +12,7 @@ from assay.analysis.cost.totals import with_cost
 from assay.api.arguments import check_text
 from assay.api.options import RECORDING, OnProgress, Progress, RunOptions, unreported
 from assay.api.partial import warn_if_partial
+from assay.api.unquantized import unquantized
 from assay.document.document import Document, InputTensor, Run, Training
 from assay.document.this_machine import this_machine
 from assay.errors import UsageError
@@ -117,6 +118,7 @@ def _document(opened: Opened, inputs: Inputs, options: RunOptions, forward: Pass
     device = _device_of(opened, options, forward)
     step_succeeded = step is not None and step.failure is None
     assumptions = forward.assumptions + (step.assumptions if step is not None and step_succeeded else ())
+    assumptions += unquantized(opened.model, forward.tensors)
     return Document(
         origin=opened.origin,
         machine=replace(

@@ -65,12 +65,13 @@ class Rounding(Struct, frozen=True, omit_defaults=True):
 
 
 class Spectral(Struct, frozen=True, omit_defaults=True):
-    """The largest singular values of a tensor reshaped to a matrix."""
+    """The largest singular values of a tensor reshaped to a matrix; in a stack, of the matrix with the largest."""
 
     norm: float
     """The largest singular value."""
     norm_error: float
-    """Bound on the distance between `norm` and a true singular value, from the residual."""
+    """Bound on the distance between `norm` and a true singular value, from the residual; this is usually, but not
+    provably, the largest."""
     stable_rank: float
     """The sum of squares divided by the square of the largest singular value; 0 for a matrix of zeros."""
     effective_rank: float | None = None

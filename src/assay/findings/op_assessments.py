@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -34,8 +35,12 @@ from assay.findings.catalogue import rules
 from assay.findings.tensor_assessments import COLUMNS, NOT_READ, assess_weights, most_sensitive
 
 NO_WEIGHTS = "reads no weight matrix"
+PACKED = "its packed weights are not read"
 _NOT_RECORDED = "the parameters that it reads were not recorded"
 _NOTHING = "none: no weight matrix, no finding"
+_QUANTIZED = "none: already quantized"
+_PACKED_OPS = re.compile(r"\bquantized\.(linear|conv|quantized_\w+_cell)")
+"""Names of ops of quantized layers, which take their weights as an object and not as a tensor."""
 _SEVERE = ("error", "warning")
 _SMALLER = (QUANTIZE, STORE, PRUNE)
 """Actions that save bytes, and time only where the bandwidth of the memory limits the op."""
@@ -124,6 +129,8 @@ class _Ops:
     def _unknown(self, kind: int, parameters: Sequence[Weight], matrices: Sequence[Weight]) -> str:
         """Why the figures are unknown; empty if they are known."""
         if not matrices:
+            if self._is_packed(kind):
+                return PACKED
             named = any(each.role == PARAMETER for each in self._document.kinds[kind].inputs)
             return _NOT_RECORDED if named and not parameters else NO_WEIGHTS
         missing = ((tensor, NOT_READ if one is None else one.unknown) for tensor, one in matrices)
@@ -145,7 +152,12 @@ class _Ops:
             return self._about_weights(kind, useful, len(matrices))
         if matrices:
             return next((one.recommendation for _, one in matrices if one is not None), "")
-        return f"{_see(findings[0])} (in its module)" if findings else _NOTHING
+        if findings:
+            return f"{_see(findings[0])} (in its module)"
+        return _QUANTIZED if self._is_packed(kind) else _NOTHING
+
+    def _is_packed(self, kind: int) -> bool:
+        return bool(_PACKED_OPS.search(self._document.kinds[kind].name))
 
     def _about_weights(self, kind: int, useful: Sequence[TensorAssessment], matrices: int) -> str:
         """The recommendation for the largest of the weights, how many of them share it, and what it saves."""

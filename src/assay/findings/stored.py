@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from assay.document.findings import Gain
 from assay.document.provenance import Counted, Figure
+from assay.document.roles import PARAMETER
 from assay.document.weights import Rounding, TensorStatistics
 from assay.findings.catalogue import rule
 from assay.findings.facts import ModelFacts
@@ -26,7 +28,11 @@ MOSTLY_ZERO = 0.9
 """The share of zeros from which sparse kernels are faster than dense ones."""
 MIN_ENERGY_KEPT = 0.999999
 """The share of the sum of squares above which nothing is lost."""
-_WEIGHT_NAMES = ("weight", "proj", "kernel")
+_WEIGHT_NAME = re.compile(r"(weight|proj|kernel)[^.]*$")
+_OTHER_NAME = re.compile(
+    r"(bias\w*|norm\d*|pos\w*_emb\w*|emb\w*_pos\w*)(\.weight)?$|(^|[._])pos(ition\w*|_\w*)?$|tokens?$"
+)
+"""The end of the name of a parameter that is no layer's weight: a bias, a norm, positions or learned tokens."""
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 weights_rule = partial(rule, needs=(STATISTICS,))
@@ -44,15 +50,30 @@ def matrices(facts: ModelFacts) -> list[TensorStatistics]:
 
 
 def is_matrix(row: TensorStatistics) -> bool:
-    """Whether it is a floating-point tensor with rows of several values and the name of a layer's weight."""
-    has_rows = len(row.shape) > 1 and row.count > row.shape[0]
-    return is_floating(row) and has_rows and row.count >= MIN_ELEMENTS and _is_weight(row.names[0])
+    """Whether it is a floating-point tensor with rows of several values that is a layer's weight."""
+    return is_floating(row) and has_rows(row) and row.count >= MIN_ELEMENTS and _is_weight(row)
 
 
-def _is_weight(name: str) -> bool:
-    """Whether the name is that of a layer's weight: `q_proj.weight`, `weight_ih_l0`, `experts.down_proj`."""
-    last = name.rpartition(".")[2].lower()
-    return any(part in last for part in _WEIGHT_NAMES) and "bias" not in last
+def has_rows(row: TensorStatistics) -> bool:
+    """Whether it has at least two dimensions, and several values in each row."""
+    return len(row.shape) > 1 and row.count > row.shape[0]
+
+
+def may_be_weight(row: TensorStatistics) -> bool:
+    """Whether its role is that of a parameter, or unknown."""
+    return row.role in ("", PARAMETER)
+
+
+def _is_weight(row: TensorStatistics) -> bool:
+    """Whether it is a parameter that is not named otherwise; if its role is unknown, `q_proj.weight` and the like."""
+    name = row.names[0].lower()
+    named = row.role == PARAMETER or bool(_WEIGHT_NAME.search(name))
+    return may_be_weight(row) and named and not _OTHER_NAME.search(name)
+
+
+def is_constant(row: TensorStatistics) -> bool:
+    """Whether all values are equal."""
+    return row.min is not None and row.min == row.max
 
 
 def is_floating(row: TensorStatistics) -> bool:
@@ -103,9 +124,19 @@ def dead_units(row: TensorStatistics) -> tuple[int, int]:
 def dead_unit_bytes(row: TensorStatistics) -> int:
     """The bytes of a matrix's all-zero rows and columns."""
     dead_rows, dead_columns = dead_units(row)
-    height = row.rows.count if row.rows is not None else row.shape[0]
+    height = row_count(row)
     width = row.count // height
     return row.bytes - row.bytes * (height - dead_rows) * (width - dead_columns) // row.count
+
+
+def row_count(row: TensorStatistics) -> int:
+    """The number of rows of a matrix, or of all matrices of a stack."""
+    return row.rows.count if row.rows is not None else row.shape[0]
+
+
+def is_convolution(row: TensorStatistics) -> bool:
+    """Whether it has the shape of a convolution's weight: more than two dimensions, and no stack of matrices."""
+    return len(row.shape) > 2 and row_count(row) == row.shape[0]
 
 
 def names(tensors: Sequence[TensorStatistics]) -> list[str]:

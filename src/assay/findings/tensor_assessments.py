@@ -17,13 +17,17 @@ from assay.document.dtypes import BITS
 from assay.document.plans import PrunedTensor
 from assay.document.provenance import Counted, Provenance
 from assay.document.weights import TensorStatistics, WeightsReport
+from assay.findings.stored import MIN_ELEMENTS as MIN_WEIGHTS
 from assay.findings.stored import (
     MIN_ZERO_SHARE,
     dead_unit_bytes,
     dead_units,
+    has_rows,
+    is_constant,
     is_floating,
     is_matrix,
     is_semi_structured,
+    may_be_weight,
     rounding_of,
     zero_share,
 )
@@ -33,7 +37,9 @@ from assay.findings.weight_plans import (
     MIN_ENERGY,
     MIN_PRUNED,
     has_outliers,
+    is_dominated,
     keeps,
+    largest_share,
     pruned,
     quantized,
 )
@@ -58,7 +64,8 @@ COLUMNS: dict[str, Provenance] = {
     "tensors.structured_potential": Counted("weights in all-zero rows and columns"),
     "tensors.compressibility": Counted("bytes of an ideal order-0 entropy coder ÷ bytes"),
     "tensors.quantization_sensitivity": Counted(
-        f"low: int4 keeps {MIN_DB:g} dB of signal to rounding noise, medium: int8 per row does, high: neither"
+        f"low: int4 keeps {MIN_DB:g} dB of signal to rounding noise, medium: int8 per row does, high: neither, or a "
+        "single value or a few columns have most of the signal"
     ),
 }
 """How the values of an assessment were obtained."""
@@ -122,6 +129,8 @@ def _invalid(row: TensorStatistics) -> str:
 
 def _sensitivity(row: TensorStatistics) -> str:
     """The level by the narrowest integers that keep enough: int4 with any scales, int8 with a scale per row."""
+    if is_dominated(row):
+        return _HIGH
     if any(keeps(each) for each in row.roundings if each.format == "int4"):
         return _LOW
     int8 = rounding_of(row, "int8", *_ROWS)
@@ -137,22 +146,27 @@ def _recommendation(row: TensorStatistics, unknown: str) -> Recommendation:
         return assessments.KEEP, f"keep: {_exempt(row)}"
     if row.nan or row.inf:
         return assessments.CHECK, f"Check it: {_invalid(row)}"
+    if may_be_weight(row) and has_rows(row) and row.count >= MIN_WEIGHTS and is_constant(row):
+        return assessments.CHECK, f"Check it: all values are {row.min:g}"
     if not is_matrix(row):
         return assessments.KEEP, f"keep: {_why_no_matrix(row)}"
     return ("", "") if unknown else _of_matrix(row)
 
 
 def _why_no_matrix(row: TensorStatistics) -> str:
-    if len(row.shape) < 2 or row.count <= row.shape[0]:
+    if not has_rows(row):
         return "not a matrix"
-    few = row.count < MIN_ELEMENTS
-    return f"fewer than {MIN_ELEMENTS:,} weights" if few else "its name is not that of a layer's weight"
+    if row.count < MIN_ELEMENTS:
+        return f"fewer than {MIN_ELEMENTS:,} weights"
+    if not may_be_weight(row):
+        return f"its role is {row.role}, not parameter"
+    if row.role:
+        return "its name is that of a bias, norm, position or token"
+    return "its name is not that of a layer's weight"
 
 
 def _of_matrix(row: TensorStatistics) -> Recommendation:
     """What to do about a weight matrix: first what costs nothing, then what saves most bytes."""
-    if row.min == row.max:
-        return assessments.CHECK, f"Check it: all values are {row.min:g}"
     if any(dead_units(row)):
         nouns = ("all-zero row", "all-zero column")
         dead = [plural(count, noun) for count, noun in zip(dead_units(row), nouns, strict=True) if count]
@@ -161,6 +175,8 @@ def _of_matrix(row: TensorStatistics) -> Recommendation:
         return assessments.KEEP, f"keep: fewer than {MIN_ELEMENTS:,} weights"
     if is_semi_structured(row):
         return assessments.CONVERT, "Convert it to 2:4 sparse"
+    if is_dominated(row):
+        return _check_outliers(row, pruned(row))
     return _smallest(row)
 
 
@@ -187,5 +203,13 @@ def _thinner(row: TensorStatistics, thin: PrunedTensor) -> Recommendation:
     """To prune a matrix, unless that would leave little but its outliers."""
     if not has_outliers(row):
         return assessments.PRUNE, f"Prune {units.share(thin.share, 1)} of its weights"
+    return _check_outliers(row, thin)
+
+
+def _check_outliers(row: TensorStatistics, thin: PrunedTensor) -> Recommendation:
+    """To look at the values that have most of the energy: how few they are, or what the largest has alone."""
+    if thin.share < MIN_PRUNED:
+        share = units.share(largest_share(row), 1)
+        return assessments.CHECK, f"Check its outliers: its largest value has {share} of the sum of squares"
     few, most = units.share(1 - thin.share, 1), units.floored_percent(thin.energy)
     return assessments.CHECK, f"Check its outliers: {few} of its weights have {most} of the sum of squares"

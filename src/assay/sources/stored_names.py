@@ -31,7 +31,7 @@ def naming_of(model: Model | None, tensors: Sequence[Tensor]) -> Naming:
         _target(module, _first_names(module)),
         _any_of(module._keys_to_ignore_on_load_missing or ()),
         _any_of(ignored),
-        _quantization(model.config),
+        quantization_of(model.config),
     )
 
 
@@ -47,8 +47,8 @@ def _any_of(patterns: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(each)) if each else None
 
 
-def _quantization(config: Any) -> str:
-    """The quantization method of the stored weights; empty if they are not quantized."""
+def quantization_of(config: Any) -> str:
+    """The quantization method that a transformers config names; empty if it names none, or there is no config."""
     settings = getattr(config, "quantization_config", None) or {}
     method = settings.get("quant_method", "") if isinstance(settings, dict) else getattr(settings, "quant_method", "")
     return str(getattr(method, "value", method))

@@ -82,7 +82,7 @@ def test_any_chunk_size_and_order(dtype, rows, cols, chunk_bytes, odd, dense, se
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64", "int64", "bool"])
 @pytest.mark.parametrize(
-    "shape", [(), (1,), (7,), (300_001,), (1, 5), (3, 1), (4, 3, 3, 3), (2, 5, 130), (3, 2_000_000)]
+    "shape", [(), (1,), (7,), (300_001,), (1, 5), (3, 1), (4, 3, 3, 3), (2, 40, 130), (3, 2_000_000)]
 )
 def test_any_shape(dtype, shape):
     numbers = np.resize(np.random.default_rng(2).standard_normal(9973), shape)
@@ -95,7 +95,7 @@ def test_any_shape(dtype, shape):
     assert (row.min, row.max) == (x.min(), x.max())
     assert row.mean == pytest.approx(x.mean(), rel=1e-11, abs=1e-13)
     if len(shape) == 3 and dtype != "int64":
-        assert row.rows.count == 10
+        assert row.rows.count == 80
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 5), (5, 0), (2, 0, 3)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -55,13 +57,6 @@ def test_effective_rank_of_an_identity_and_of_a_full_spectrum():
     assert spectrum.effective_rank == pytest.approx(np.exp(-(share * np.log(share)).sum()), rel=1e-6)
 
 
-def test_non_finite_values_count_as_zero():
-    matrix = np.diag([3.0, 2.0, 1.0])
-    broken = matrix.copy()
-    broken[0, 1], broken[2, 0] = np.nan, np.inf
-    assert spectral(blocks_of(broken), 3).norm == pytest.approx(3.0)
-
-
 @pytest.mark.parametrize("matrix", [np.zeros((4, 4)), np.zeros((0, 4)), np.zeros((4, 0))])
 def test_an_empty_or_zero_matrix_has_no_spectrum(matrix):
     assert spectral(blocks_of(matrix), matrix.shape[1]) is None
@@ -88,6 +83,18 @@ def test_the_scale_of_a_matrix_does_not_matter(scale):
 @pytest.mark.parametrize("scale", [1e-160, 1e200])
 def test_a_matrix_whose_squares_are_not_representable_has_no_spectrum(scale):
     assert spectral(blocks_of(scale * np.eye(9)), 9) is None
+
+
+def spectra_of(name, tensor):
+    """The row of a buffer of this name, which may have dots."""
+    *path, last = name.split(".")
+    owner = module = torch.nn.Module()
+    for part in path:
+        owner.add_module(part, torch.nn.Module())
+        owner = owner.get_submodule(part)
+    owner.register_buffer(last, tensor)
+    (row,) = weights_document(module, settings=StatisticsSettings(spectral=True)).weights.tensors
+    return row
 
 
 def spectra(**tensors):
@@ -118,13 +125,60 @@ def test_the_norm_of_one_row_or_column_is_its_l2_norm(shape):
 
 
 def test_what_is_no_matrix_or_not_finite_has_no_spectrum_and_squares_that_overflow_a_reason():
-    values = torch.full((4, 4), float("nan"))
+    invalid = {
+        "nan": torch.full((4, 4), math.nan),
+        "one": torch.diag(torch.tensor([3.0, math.inf])),
+        "zeros": torch.tensor([[0.0, 0.0], [math.nan, 0.0]]),
+        "row": torch.tensor([[1.0, math.nan]]),
+    }
     _, rows = spectra(
-        vector=torch.zeros(9), ids=torch.zeros(3, 3).int(), nan=values, large=torch.eye(9).double() * 1e200
+        vector=torch.zeros(9), ids=torch.zeros(3, 3).int(), large=torch.eye(9).double() * 1e200, **invalid
     )
-    assert [row.spectral for row in rows.values()] == [None] * 4
+    assert [row.spectral for row in rows.values()] == [None] * 7
     notes = {name: row.note for name, row in rows.items() if row.note}
-    assert notes == {"large": "spectrum not computed: squares overflow or underflow"}
+    assert notes == {
+        "large": "spectrum not computed: squares overflow or underflow",
+        **dict.fromkeys(("nan", "one", "zeros"), "spectrum not computed: NaN or infinite values"),
+    }
+
+
+EXPERTS = {"up": (4, 192, 64), "layers.0.experts.up": (40, 20, 16)}
+KERNELS = {
+    "conv": (64, 32, 5),
+    "positions": (96, 48, 128),
+    "depthwise": (40, 1, 64),
+    "small": (4, 8, 128),
+    "thin": (3, 1, 700),
+}
+
+
+@pytest.mark.parametrize(("name", "shape"), [*EXPERTS.items(), *KERNELS.items()])
+def test_three_dimensions_are_a_stack_of_matrices_or_the_kernels_of_a_convolution(name, shape):
+    """Norms, rows and roundings per row all follow one rule: that of the matrices, or of the output channels."""
+    values = np.random.default_rng(8).standard_normal(shape) * np.linspace(1, 3, shape[0])[:, None, None]
+    stacked = name in EXPERTS
+    matrices = values if stacked else values.reshape(1, shape[0], -1)
+    rows = values.reshape(-1, shape[-1]) if stacked else values.reshape(shape[0], -1)
+    error = rows - np.round(rows / (scale := np.abs(rows).max(1, keepdims=True) / 127)) * scale
+    ratio = 10 * np.log10(np.square(rows).sum() / np.square(error).sum())
+    turned = np.ascontiguousarray(values.transpose(1, 2, 0)).transpose(2, 0, 1)
+    for tensor in (values, turned):
+        row = spectra_of(name, torch.as_tensor(tensor))
+        true = max(np.linalg.svd(each, compute_uv=False)[0] for each in matrices)
+        assert row.spectral.norm == pytest.approx(true, rel=1e-6)
+        norms = np.linalg.norm(rows, axis=1)
+        assert (row.rows.count, row.rows.max) == (len(norms), pytest.approx(norms.max()))
+        (int8,) = (each.sqnr_db for each in row.roundings if (each.format, each.scope) == ("int8", "channel"))
+        assert int8 == pytest.approx(ratio, abs=0.01)
+
+
+def test_the_norm_is_the_largest_singular_value_of_random_matrices():
+    """A looser tolerance stops where the residual is small, at another singular value than the largest."""
+    generator = np.random.default_rng(9)
+    for shape in [(256, 256), (64, 576), (128, 1024), (512, 512)] * 5:
+        matrix = generator.uniform(-1, 1, shape)
+        found, true = spectral(blocks_of(matrix, 512), shape[1]), np.linalg.svd(matrix, compute_uv=False)[0]
+        assert abs(found.norm - true) <= min(found.norm_error, 1e-5 * true)
 
 
 @pytest.mark.parametrize("shape", [(128, 128), (40, 200), (200, 40)])

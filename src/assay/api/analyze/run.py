@@ -200,6 +200,8 @@ class _Analysis:
         if error is not None and opened.saved is not None:  # an exported program can be read even if it does not load
             return self._of_document(dataclasses.replace(opened, runs=False), None, str(error))
         if error is not None:
+            used = {"inputs": inputs is not None, "backward": self._options.backward}
+            self._options.check_unused(opened.origin, **used, weights=self._weights is not None)
             return self._of_weights(opened, error)
         timed = self._depth != STRUCTURE and self._can_be_timed(opened)
         try:

@@ -14,6 +14,7 @@ from assay.api.observe import check_can_run, inputs_for, observe_opened
 from assay.api.options import OPENING, OnProgress, Progress, RunOptions, unreported
 from assay.api.weights.joined import only_tensors, with_weights
 from assay.document.document import INFERRED, Document
+from assay.document.weights_fit import WeightsFit
 from assay.errors import AssayError, InputsError, PartialError, ReadError
 from assay.findings.engine import check_all
 from assay.messages import plural
@@ -111,10 +112,18 @@ def _with_stored(subject: ExploredModel, opened: Opened) -> ExploredModel:
     except ReadError as error:
         return replace(subject, notes=(f"no values of weights: {error}",))
     fit, report = document.weights_fit, document.weights
-    misfit = (f"the stored weights do not fit the model: {fit.summary}",) if fit is not None and fit.summary else ()
     read = (*report.notes, *report.failures) if report is not None else ()
     inspector = StoredInspector(subject.inspector, opened, document)
-    return replace(subject, document=document, inspector=inspector, notes=(*misfit, *read))
+    return replace(subject, document=document, inspector=inspector, notes=(*_misfit(fit), *read))
+
+
+def _misfit(fit: WeightsFit | None) -> tuple[str, ...]:
+    """A note on stored weights of another form than the model's, if they are."""
+    if fit is None or not fit.summary:
+        return ()
+    if fit.quantization:
+        return (f"the stored weights are quantized ({fit.quantization}), the model that is shown is not",)
+    return (f"the stored weights do not fit the model: {fit.summary}",)
 
 
 def _failure_notes(document: Document) -> list[str]:

@@ -115,7 +115,7 @@ def weights_document(
 
         if "resume" in reading_options:
             raise UsageError("resume cannot be combined with trust")
-        report = trusted_report(tensors.checkpoint.path, settings, filter, listing)
+        report = trusted_report(tensors.checkpoint.path, tensors.root, settings, filter, listing)
         return _document(opened, tensors, _with_unlisted(report, tensors, matches, settings, listing=listing))
     entries = [entry for entry in tensors.checkpoint.entries if matches(entry)]
     if listing:

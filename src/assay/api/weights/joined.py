@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from assay import host
 from assay.analysis.stored_tensors import StoredMatch, match_stored
+from assay.api.unquantized import unquantized
 from assay.api.weights import summary_of, weights_document
 from assay.checkpoint.statistics.settings import Progress, StatisticsSettings
 from assay.document.document import Document, Failure, Run
+from assay.document.roles import joint_role
 from assay.document.rows import Tensor
 from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics, WeightsReport
@@ -48,6 +51,7 @@ def with_weights(
     naming = naming_of(model, document.tensors)
     match = match_stored(document.tensors, report.tensors, naming, report.path, partial=report.partial)
     rows = _with_contents(report.tensors, document.tensors, match, source) if listing else report.tensors
+    rows = _with_roles(rows, document.tensors, match)
     rows, untied = _under_names_of_model(document.tensors, rows, match)
     return replace(document, weights=summary_of(rows, report), weights_fit=replace(match.fit, untied=untied))
 
@@ -57,10 +61,11 @@ def without_pass(opened: Opened, why: str) -> Document:
     from assay.recorder.inventory import take_inventory
 
     contents = take_inventory(opened.module)
+    assumptions = (f"the model was not run: {why}", *unquantized(opened.model, contents.tensors))
     return Document(
         origin=opened.origin,
         machine=this_machine(),
-        run=Run("none", assumptions=(f"the model was not run: {why}",), timestamp=host.now()),
+        run=Run("none", assumptions=assumptions, timestamp=host.now()),
         modules=contents.modules,
         tensors=contents.tensors,
     )
@@ -109,6 +114,17 @@ def _with_contents(
     report = weights_document(source, filter=pattern).weights
     contents = {name: row.content for row in report.tensors for name in row.names} if report is not None else {}
     return [replace(row, content=contents.get(row.names[0], "")) for row in rows]
+
+
+def _with_roles(
+    rows: Sequence[TensorStatistics], tensors: Sequence[Tensor], match: StoredMatch
+) -> list[TensorStatistics]:
+    """The rows with the roles of the model's tensors, also of parts and copies, where the files state none."""
+    roles: dict[int, list[str]] = defaultdict(list)
+    for tensor, parts in zip(tensors, match.parts, strict=True):
+        for at in parts:
+            roles[at].append(tensor.role)
+    return [replace(row, role=row.role or joint_role(roles[at])) for at, row in enumerate(rows)]
 
 
 def _under_names_of_model(

@@ -34,9 +34,17 @@ class TensorSource(Struct, frozen=True):
     @property
     def runs_code(self) -> bool:
         """Whether the file holds one module, which torch can load, and which runs code stored in it."""
-        outermost = [module.path for module in self.modules if module.parent is None]
-        is_one = len(outermost) == 1 and "." not in outermost[0]
+        is_one = len(self._outermost) == 1 and "." not in self.root
         return not self.in_memory and is_one and not is_url(self.checkpoint.path)
+
+    @property
+    def root(self) -> str:
+        """The name of the first outermost module, such as `model` in a file of `{"model": module}`; may be empty."""
+        return next(iter(self._outermost), "")
+
+    @property
+    def _outermost(self) -> list[str]:
+        return [module.path for module in self.modules if module.parent is None]
 
     @property
     def modules(self) -> list[Module]:

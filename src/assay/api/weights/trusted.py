@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +19,7 @@ from assay.sources.open import open_source
 
 class _Request(Struct, frozen=True):
     path: str
+    root: str
     settings: StatisticsSettings
     filter: str | None
     listing: bool
@@ -29,11 +31,16 @@ class _Response(Struct, frozen=True):
     frames: str = ""
 
 
-def trusted_report(path: str, settings: StatisticsSettings, filter: str | None, listing: bool) -> WeightsReport:
-    """The statistics of the module stored in `path`, which is loaded, and its code run, in a separate process."""
+def trusted_report(
+    path: str, root: str, settings: StatisticsSettings, filter: str | None, listing: bool
+) -> WeightsReport:
+    """The statistics of the module stored in `path`, which is loaded, and its code run, in a separate process.
+
+    `root` is the module's name in the file, empty if the file holds nothing else: its tensors' names begin with it.
+    """
     with tempfile.TemporaryDirectory(prefix="assay-") as folder:
         response_file = Path(folder, "response.json")
-        request = msgspec.json.encode(_Request(path, settings, filter, listing))
+        request = msgspec.json.encode(_Request(path, root, settings, filter, listing))
         # Output of the loaded code goes to stderr, because stdout is reserved for results.
         process = subprocess.run(
             [sys.executable, "-m", __name__, str(response_file)],
@@ -49,11 +56,20 @@ def trusted_report(path: str, settings: StatisticsSettings, filter: str | None, 
     return response.report
 
 
+def _named(name: str, module: Any) -> Any:
+    """The module under its name in a module of its own, or itself if the name is empty."""
+    if not name:
+        return module
+    holder = sys.modules["torch"].nn.Module()
+    holder._modules[name] = module  # `add_module` refuses names of attributes, such as `type`
+    return holder
+
+
 def _respond(request: _Request) -> _Response:
     from assay.api.weights import weights_document
 
     try:
-        module = open_source(request.path, trust=True).module
+        module = _named(request.root, open_source(request.path, trust=True).module)
         report = weights_document(
             module, settings=request.settings, filter=request.filter, listing=request.listing
         ).weights

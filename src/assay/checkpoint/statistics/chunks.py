@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
@@ -16,8 +17,8 @@ STRIDED_BYTES = 2 << 20
 TILE_ELEMENTS = 1 << 17
 MAX_ROW_LENGTH = 1 << 19
 """Longer rows are read in blocks, without statistics per row and column."""
-STACKED_COLUMNS = 128
-"""A 3-D tensor is a stack of matrices if its last dimension is at least this, else a convolution."""
+MIN_STACKED = 32
+"""The kernel of a convolution is usually smaller: a matrix of a stack has at least as many rows and columns."""
 
 
 class Weight(Struct, frozen=True, omit_defaults=True):
@@ -85,11 +86,18 @@ class ChunkPlan(Struct, frozen=True, omit_defaults=True):
     note: str = ""
 
 
-def matrix_of(shape: tuple[int, ...]) -> tuple[int, int]:
+def is_stack(shape: tuple[int, ...], names: Collection[str]) -> bool:
+    """Whether a 3-D tensor is a stack of matrices: named as experts, or of matrices that are larger than kernels."""
+    if len(shape) != 3:
+        return False
+    return min(shape[1:]) >= max(MIN_STACKED, shape[0]) or any("expert" in name for name in names)
+
+
+def matrix_of(shape: tuple[int, ...], names: Collection[str] = ()) -> tuple[int, int]:
     """The rows and columns of a tensor: a row is an output channel or, in stacked matrices, a row of one of them."""
     if len(shape) < 2:
         return 1, math.prod(shape)
-    lead = 2 if len(shape) == 3 and shape[-1] >= STACKED_COLUMNS else 1
+    lead = 2 if is_stack(shape, names) else 1
     return math.prod(shape[:lead]), math.prod(shape[lead:])
 
 
@@ -100,7 +108,7 @@ def plan(index: int, weight: Weight, chunk_bytes: int = CHUNK_BYTES) -> ChunkPla
         raise UsageError(weight.problem or f"statistics are not supported for dtype {weight.dtype}")
     shape, strides, note = _unexpanded(weight)
     _check_span(weight, shape, strides, dtype)
-    rows, cols = matrix_of(shape)
+    rows, cols = matrix_of(shape, weight.names)
     cols *= dtype.parts
     by_rows = len(shape) > 1 and cols <= MAX_ROW_LENGTH
     if not by_rows:

@@ -24,5 +24,4 @@ class StatisticsSettings(Struct, frozen=True):
     sqnr_db: float | None = None
     """The signal-to-noise ratio that `bits_needed` must keep; None: the default."""
     spectral_elements: int | None = None
-    """Limit for the elements of all matrices whose spectra are computed, smallest matrices first; with a
-    limit, norms are known to half a per cent and no other singular values are. None: no limit."""
+    """Limit for the elements of all matrices whose spectra are computed, smallest matrices first; None: no limit."""

@@ -28,7 +28,8 @@ _EXACT = Counted("all stored values")
 _COLUMNS: dict[str, Provenance] = {
     "tensors": _EXACT,
     "tensors.spectral": Modelled(
-        "iterations; `norm_error` bounds the error of the norm, the effective rank is an upper bound"
+        "iterations; `norm_error` bounds the distance to a true singular value, usually the largest; the effective "
+        "rank is an upper bound"
     ),
     "by_dtype": _EXACT,
     "by_role": _EXACT,

@@ -15,12 +15,14 @@ from assay.findings.stored import (
     BY_BYTES,
     MIN_ZERO_SHARE,
     in_tensors,
+    is_constant,
     is_floating,
     is_semi_structured,
     matrices,
     names,
     outlier_row_gain,
     rounding_of,
+    row_count,
     rows,
     saving,
     stored_bytes,
@@ -28,6 +30,7 @@ from assay.findings.stored import (
     weights_rule,
     zero_share,
 )  # fmt: skip
+from assay.findings.weight_plans import is_dominated
 from assay.messages import plural
 
 MIN_BYTES = 1 << 16
@@ -123,17 +126,20 @@ def outlier_channels(facts: ModelFacts) -> Iterator[RuleMatch]:
     "W204",
     "advice",
     "matrices that per-row int8 represents with little noise",
-    advice="Use weight-only int8 quantization (torchao int8_weight_only, or GGUF Q8_0) to get about this size. Low "
-    "weight noise does not guarantee accuracy: compare the quantized model's outputs on your data.",
+    advice="Use weight-only int8 quantization (torchao's Int8WeightOnlyConfig, or GGUF Q8_0) for linear layers, and "
+    "static int8 quantization (torchao's prepare_pt2e) for convolutions, to get about this size. Low weight noise "
+    "does not guarantee accuracy: compare the quantized model's outputs on your data.",
 )
 def quantizable(facts: ModelFacts) -> Iterator[RuleMatch]:
     """All large matrices, if per-row int8 keeps a high signal-to-noise ratio in every one of them."""
-    large = [row for row in matrices(facts) if row.count >= MIN_QUANTIZED_ELEMENTS]
+    large = [row for row in matrices(facts) if row.count >= MIN_QUANTIZED_ELEMENTS and not is_constant(row)]
     roundings = [rounding_of(row, "int8", "channel") for row in large]
-    if not large or any(each is None or (not each.exact and (each.sqnr_db or 0) < SAFE_DB) for each in roundings):
+    if not large or any(map(is_dominated, large)):
+        return
+    if any(each is None or (not each.exact and (each.sqnr_db or 0) < SAFE_DB) for each in roundings):
         return
     now = total(large, lambda row: row.bytes)
-    then = sum(row.count + _SCALE_BYTES * (row.rows.count if row.rows is not None else row.shape[0]) for row in large)
+    then = sum(row.count + _SCALE_BYTES * row_count(row) for row in large)
     sqnrs = [each.sqnr_db for each in roundings if each is not None and each.sqnr_db is not None]
     if now - then < MIN_QUANTIZED_SAVING or not sqnrs:
         return

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from assay import units
+from assay.analysis.parameters import elements
 from assay.document.provenance import Counted, Figure
+from assay.document.rows import Tensor
 from assay.document.weights_fit import WeightsFit
 from assay.findings.catalogue import rule
 from assay.findings.facts import ModelFacts
@@ -32,11 +34,17 @@ def misfits(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Tensors that the files lack or hold in another form, under another name, or besides those of the model."""
     fit = facts.document.weights_fit
     assert fit is not None
-    for match in (*_absent(fit), *_reshaped(fit), *_untied(fit), *_renamed(fit), *_extra(fit)):
-        # A quantized checkpoint stores other tensors than the model, which its loader converts.
-        method = f" (quantized with {fit.quantization})" if fit.quantization else ""
-        yield replace(match, title=f"{match.title}{method}", severity="note" if method else match.severity)
+    for match in (*_absent(fit), *_reshaped(fit), *_untied(facts, fit), *_renamed(fit), *_extra(fit)):
+        yield _quantized(match, fit.quantization) if fit.quantization else match
     yield from _other_dtype(facts)
+
+
+def _quantized(match: RuleMatch, method: str) -> RuleMatch:
+    """The match for a quantized checkpoint: it stores other tensors than the model, which its loader converts."""
+    advice = (
+        f"Load the weights with a library that supports {method}: packed values and scales have names of their own."
+    )
+    return replace(match, title=f"{match.title} (quantized with {method})", severity="note", advice=advice)
 
 
 def _absent(fit: WeightsFit) -> Iterator[RuleMatch]:
@@ -55,10 +63,22 @@ def _reshaped(fit: WeightsFit) -> Iterator[RuleMatch]:
         yield _match(title, "other_shape", affected, "error")
 
 
-def _untied(fit: WeightsFit) -> Iterator[RuleMatch]:
+def _untied(facts: ModelFacts, fit: WeightsFit) -> Iterator[RuleMatch]:
     if fit.untied:
         title = f"{plural(len(fit.untied), 'tied tensor')} with different values under each name in the files"
-        yield _match(title, "untied", [name for tied in fit.untied for name in tied])
+        match = _match(title, "untied", [name for tied in fit.untied for name in tied])
+        is_config = facts.document.origin.kind == "config"
+        yield replace(match, advice=_about_untied(facts.document.tensors, fit)) if is_config else match
+
+
+def _about_untied(tensors: Sequence[Tensor], fit: WeightsFit) -> str:
+    counts = {name: elements(tensor.type) or 0 for tensor in tensors for name in tensor.names}
+    more = units.exact(sum(counts.get(name, 0) for tied in fit.untied for name in tied[1:]))
+    return (
+        "Set tie_word_embeddings to false in config.json if they should differ, or save only one of them: "
+        f"transformers 5 keeps both, so that the loaded model has {more} parameters more than stated here; earlier "
+        "versions keep the first."
+    )
 
 
 def _renamed(fit: WeightsFit) -> Iterator[RuleMatch]:

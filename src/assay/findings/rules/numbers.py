@@ -15,6 +15,7 @@ from assay.findings.stored import (
     dead_unit_bytes,
     dead_units,
     in_tensors,
+    is_constant,
     is_floating,
     matrices,
     rows,
@@ -107,7 +108,7 @@ def _is_mask(row: TensorStatistics) -> bool:
 )
 def constant(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices whose minimum equals their maximum; a note if all are second matrices of LoRA, which start at zero."""
-    affected = [row for row in matrices(facts) if row.min is not None and row.min == row.max and not row.nan]
+    affected = [row for row in matrices(facts) if is_constant(row) and not row.nan]
     untrained = [row for row in affected if _is_second_of_lora(row)]
     severity = "note" if untrained == affected else ""
     affected = [row for row in affected if severity or row not in untrained]
@@ -134,7 +135,7 @@ def _is_second_of_lora(row: TensorStatistics) -> bool:
 )
 def all_zero_units(facts: ModelFacts) -> Iterator[RuleMatch]:
     """Matrices with all-zero rows or columns; a single zero row in a tall matrix is an embedding's padding row."""
-    affected = [row for row in matrices(facts) if sum(dead_units(row)) and row.min != row.max]
+    affected = [row for row in matrices(facts) if sum(dead_units(row)) and not is_constant(row)]
     if affected:
         dead_rows, columns = (sum(each) for each in zip(*map(dead_units, affected), strict=True))
         counts = ((dead_rows, "all-zero row"), (columns, "all-zero column"))

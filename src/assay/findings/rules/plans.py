@@ -26,8 +26,9 @@ BY_MASK = Modelled("a bit mask and the remaining weights", ("fine-tuning recover
     "W209",
     "advice",
     "a bit width for each matrix",
-    advice="Quantize each matrix to its planned width (torchao's quantize_ with a filter, or a mixed GGUF type) and "
-    "keep the named ones wider. Low noise in the weights does not guarantee accuracy: compare outputs on your data.",
+    advice="Quantize each matrix to its planned width (linear layers: torchao's quantize_ with a filter, or a mixed "
+    "GGUF type; convolutions: static int8 with torchao's prepare_pt2e) and keep the named ones wider. Low noise in "
+    "the weights does not guarantee accuracy: compare outputs on your data.",
 )
 def bit_widths(facts: ModelFacts) -> Iterator[RuleMatch]:
     """The narrowest format of each matrix that keeps 18 dB, if that is not the same int8 for all."""

@@ -9,7 +9,7 @@ from assay import units
 from assay.analysis.parameters import elements, parameters, tensor_totals
 from assay.document.document import Document
 from assay.document.rows import Tensor
-from assay.document.weights import WeightsReport
+from assay.document.weights import TensorStatistics, WeightsReport
 from assay.messages import plural
 from assay.views.tables import Column, Table
 from assay.views.text.amounts import amounts
@@ -27,6 +27,8 @@ _TENSORS: tuple[Column[Tensor], ...] = (
     Column("count", lambda tensor: elements(tensor.type), "right", units.count),
     Column("bytes", lambda tensor: tensor.bytes, "right", units.size),
 )
+_FLOATS = ("float", "bfloat", "gguf:")
+"""How the dtypes begin of which spectra are computed."""
 
 
 def parameter_section(document: Document, top: int | None = None) -> Parts:
@@ -76,14 +78,22 @@ def _value_facts(weights: WeightsReport) -> list[tuple[str, str]]:
 
 
 def _spectral_facts(weights: WeightsReport) -> list[tuple[str, str]]:
-    """The largest spectral norm, and of how many matrices it was computed."""
+    """The largest spectral norm; a lower bound if it was not computed for all matrices of floats."""
     norms = [(tensor.spectral.norm, shown_name(tensor)) for tensor in weights.tensors if tensor.spectral is not None]
     if not norms:
         return []
     norm, name = max(norms)
-    return [
-        ("largest spectral norm", f"{units.ratio(norm)} in {name} (of {plural(len(norms), 'matrix', 'matrices')})")
-    ]
+    left_out = sum(map(_has_unknown_norm, weights.tensors))
+    if not left_out:
+        text = f"{units.ratio(norm)} in {name} (of {plural(len(norms), 'matrix', 'matrices')})"
+    else:
+        text = f"at least {units.ratio(norm)} ({name}; {len(norms)} of {len(norms) + left_out} matrices computed)"
+    return [("largest spectral norm", text)]
+
+
+def _has_unknown_norm(tensor: TensorStatistics) -> bool:
+    is_matrix = len(tensor.shape) > 1 and tensor.count > 0 and tensor.dtype.startswith(_FLOATS)
+    return is_matrix and tensor.spectral is None
 
 
 def _largest(document: Document, top: int | None) -> Table:

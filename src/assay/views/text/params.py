@@ -59,7 +59,9 @@ def _bits_text(value: float | None) -> str:
 
 
 def _at_most(value: float | None) -> str:
-    return units.UNKNOWN if value is None else f"≤ {units.ratio(value)}"
+    """An upper bound of a rank; 1 and 0 are exact, because only a matrix of zeros has less than 1."""
+    exact = value is None or value <= 1
+    return units.ratio(value) if exact else f"≤ {units.ratio(value)}"
 
 
 def _figure(title: str, key: str, show: Any = units.ratio, *, drops: float) -> Column[TensorRow]:
