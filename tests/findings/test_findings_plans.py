@@ -91,6 +91,12 @@ def test_int8_for_all_and_small_savings_have_no_plan(tensor):
     assert in_weights("W209", a__weight=tensor.clone()) is None
 
 
+def test_a_plan_that_saves_hardly_more_than_int8_is_not_reported():
+    large = torch.cat([HEAVY] * 8)
+    assert in_weights("W209", a__weight=NORMAL[: len(HEAVY)], b__weight=large) is None
+    assert in_weights("W209", a__weight=torch.cat([NORMAL] * 4), b__weight=large) is not None
+
+
 def kept(tensor, share):
     """The share of the energy that remains without the smallest weights."""
     squares = (tensor.double() ** 2).flatten().sort().values

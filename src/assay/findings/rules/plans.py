@@ -18,6 +18,8 @@ from assay.messages import plural
 
 MIN_SAVING = 1 << 18
 """A plan that saves fewer bytes is not worth its work."""
+MIN_INT4 = 0.2
+"""With a smaller share of bytes in int4, a plan saves hardly more than int8 for all matrices (W204)."""
 BY_FORMATS = Counted("bits per weight of each chosen format, and one 16-bit scale per row or group")
 BY_MASK = Modelled("a bit mask and the remaining weights", ("fine-tuning recovers the accuracy",))
 
@@ -31,11 +33,12 @@ BY_MASK = Modelled("a bit mask and the remaining weights", ("fine-tuning recover
     "the weights does not guarantee accuracy: compare outputs on your data.",
 )
 def bit_widths(facts: ModelFacts) -> Iterator[RuleMatch]:
-    """The narrowest format of each matrix that keeps 18 dB, if that is not the same int8 for all."""
+    """The narrowest format of each matrix that keeps 18 dB, if that is not int8 for all or nearly all bytes."""
     plan = quantization_plan(facts)
     now, then = sum(row.bytes for row in plan), sum(row.planned_bytes for row in plan)
     widths = Counter(row.width for row in plan)
-    if now - then < MIN_SAVING or set(widths) == {"int8"}:
+    int4 = sum(row.bytes for row in plan if row.width == "int4")
+    if now - then < MIN_SAVING or (set(widths) <= {"int4", "int8"} and int4 < MIN_INT4 * now):
         return
     counts = ", ".join(f"{count} {name}" for name, count in sorted(widths.items()))
     widest = max(widths)  # the names sort by width
