@@ -178,7 +178,7 @@ def test_other_threads_are_not_recorded():
     assert len(result.ops) == 1
 
 
-def test_overlapping_fake_passes_leave_torchs_log_enabled():
+def test_overlapping_fake_passes_leave_torchs_settings_as_they_were():
     log, entered, left = logging.getLogger("torch._subclasses.fake_tensor"), threading.Event(), threading.Event()
 
     class Outlasting(nn.Module):
@@ -200,3 +200,4 @@ def test_overlapping_fake_passes_leave_torchs_log_enabled():
     left.set()
     other.join(HANG_S)
     assert not log.disabled
+    assert torch._C._get_graph_executor_optimize()  # of this thread

@@ -32,7 +32,7 @@ _WEIGHT_NAME = re.compile(r"(weight|proj|kernel)[^.]*$")
 _OTHER_NAME = re.compile(
     r"(bias\w*|norm\d*|pos\w*_emb\w*|emb\w*_pos\w*)(\.weight)?$|(^|[._])pos(ition\w*|_\w*)?$|tokens?$"
 )
-"""The end of the name of a parameter that is no layer's weight: a bias, a norm, positions or learned tokens."""
+"""The end of the name of a parameter that is not a layer's weight: a bias, a norm, positions or learned tokens."""
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 weights_rule = partial(rule, needs=(STATISTICS,))

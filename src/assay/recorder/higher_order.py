@@ -71,7 +71,7 @@ def _to_mode(operator: Any, mode: TorchDispatchMode, *args: Any, **kwargs: Any) 
 @contextlib.contextmanager
 def eager() -> Iterator[None]:
     """Disable compilation inside the block: compiled submodules, flex_attention and TorchScript run op by op."""
-    with _script_unoptimised, contextlib.ExitStack() as stack:
+    with _script_unoptimised(), contextlib.ExitStack() as stack:
         stack.enter_context(observing(_without_compiling(threading.get_ident()), torch, "compile"))
         if "torch._dynamo" in sys.modules:
             stack.enter_context(_force_eager)
@@ -96,9 +96,9 @@ def _without_compiling(owner: int) -> Observer:
     return wrap
 
 
-@Shared
 def _script_unoptimised() -> contextlib.AbstractContextManager[None]:
-    # Fused ops are not dispatched, and merged ones are fewer than those of the model in Python.
+    # Fused ops are not dispatched, and merged ones are fewer than those of the model in Python. Each thread has a
+    # setting of its own.
     unoptimised: contextlib.AbstractContextManager[None] = torch.jit.optimized_execution(False)
     return unoptimised
 
