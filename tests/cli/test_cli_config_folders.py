@@ -24,6 +24,7 @@ REASONS = {
     "code": ({"model_type": "own", "architectures": ["Own"], "auto_map": {"AutoModel": "own.Own"}}, "--trust"),
     "raises": ({"num_attention_heads": 0}, "give file.py::function"),
     "damaged": ({"architectures": 5}, "must be a list"),
+    "endless": ({"num_hidden_layers": 10**9}, "num_hidden_layers is 1,000,000,000, the limit is 10,000"),
     "missing": ({}, "pip install torch-assay[hf]"),
 }
 

@@ -70,8 +70,9 @@ class CheckReport(Displayed, Struct, frozen=True):
 
     @property
     def partial(self) -> bool:
-        """Whether a requested pass stopped midway."""
-        return self.document.stopped
+        """Whether a requested pass stopped midway, or files or tensors could not be read."""
+        weights = self.document.weights
+        return self.document.stopped or (weights is not None and bool(weights.failures))
 
     @property
     def skipped(self) -> list[Skipped]:

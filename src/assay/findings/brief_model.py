@@ -128,7 +128,8 @@ def _memory(document: Document) -> list[BriefFigure]:
     memory: Memory = memory_of(document)
     constants = f"{units.size(memory.constants)} constants" if memory.has_large_constants else ""
     own = f"{units.size(memory.parameters.value)} weights" if memory.parameters.value or not constants else ""
-    weights = ", ".join(filter(None, (own, constants)))
+    is_quantized = document.weights_fit is not None and document.weights_fit.quantization
+    weights = ", ".join(filter(None, (own, constants, "if not quantized" if is_quantized else "")))
     if memory.inference is None or not document.storages:
         return [BriefFigure("Memory", memory.parameters, "bytes", "weights")]
     place = memory.inference.peak.module
@@ -185,10 +186,10 @@ def _examined(document: Document) -> str:
     """Which values were examined; empty if none were, or if the pass stopped."""
     if document.failure is not None:
         return ""
-    lost = document.weights is not None and bool(document.weights.failures)
-    weights = "the weights that could be read" if lost else "weights"
-    read = {weights: document.weights, "outputs": document.activations}
-    names = [name for name, values in read.items() if values is not None]
+    report = document.weights
+    weights = "the weights that could be read" if report is not None and report.failures else "weights"
+    read = {weights: report is not None and bool(report.tensors), "outputs": document.activations is not None}
+    names = [name for name, known in read.items() if known]
     return " or ".join(names)
 
 
@@ -205,10 +206,17 @@ def _unknown(
     failures = document.weights.failures if document.weights is not None else ()
     if failures:
         more = f", and {len(failures) - 1} more" if len(failures) > 1 else ""
-        unknown.append(NotKnown("values of some weights", f"{failures[0]}{more}"))
+        which = "some weights" if document.weights is not None and document.weights.tensors else "all weights"
+        unknown.append(NotKnown(f"values of {which}", f"{failures[0]}{more}"))
     examined = document.weights is not None or document.activations is not None or WEIGHT_VALUES in missing
+    interpreted = document.origin.kind == "scripted" and document.run.mode == "meta"
     if document.recorded and not examined:
-        unknown.append(NotKnown("problems in weights and outputs", _ask("check", source) or "not examined"))
+        what = "weights" if interpreted else "weights and outputs"
+        ask = _ask("check", source.removesuffix(" --trust") if interpreted else source)
+        unknown.append(NotKnown(f"problems in {what}", ask or "not examined"))
+    if interpreted and document.run.assumptions:
+        count = plural(len(document.run.assumptions), "value")
+        unknown.append(NotKnown(f"{count} that branches, loops or sizes depend on", "assumed, see -v; or --trust"))
     if cost.unknown:
         names = ", ".join(dict.fromkeys(one.target.removesuffix(".default") for one in cost.unknown))
         unknown.append(

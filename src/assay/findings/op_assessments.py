@@ -152,9 +152,14 @@ class _Ops:
             return self._about_weights(kind, useful, len(matrices))
         if matrices:
             return next((one.recommendation for _, one in matrices if one is not None), "")
-        if findings:
+        if findings and self._computes(kind):
             return f"{_see(findings[0])} (in its module)"
         return _QUANTIZED if self._is_packed(kind) else _NOTHING
+
+    def _computes(self, kind: int) -> bool:
+        """Whether it does more than move data."""
+        cost = self._document.cost
+        return cost is None or cost.kinds[kind].flops != 0
 
     def _is_packed(self, kind: int) -> bool:
         return bool(_PACKED_OPS.search(self._document.kinds[kind].name))

@@ -208,7 +208,7 @@ def _thinner(row: TensorStatistics, thin: PrunedTensor) -> Recommendation:
 
 def _check_outliers(row: TensorStatistics, thin: PrunedTensor) -> Recommendation:
     """To look at the values that have most of the energy: how few they are, or what the largest has alone."""
-    if thin.share < MIN_PRUNED:
+    if thin.share < MIN_PRUNED or largest_share(row) > 1 - MIN_ENERGY:
         share = units.share(largest_share(row), 1)
         return assessments.CHECK, f"Check its outliers: its largest value has {share} of the sum of squares"
     few, most = units.share(1 - thin.share, 1), units.floored_percent(thin.energy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,9 @@ _REMEDY = ": correct the config, install a transformers that supports it, or giv
 _WEIGHTS_REMEDY = ": see what differs with assay check {}, which does not load them"
 _PROCESSORS = ("processor_config.json", "preprocessor_config.json", "video_preprocessor_config.json")
 """Files beside a config with the sizes of the inputs that a processor prepares."""
+MAX_MODULES = 10_000
+"""Limit for each number of layers or experts."""
+_COUNT = re.compile(r"(layers?|blocks?|depths?|experts?)$")
 _PART_MARKS = {"image_processor_type", "feature_extractor_type", "video_processor_type"}
 """Keys that mark the settings of one processor inside those of a combined one."""
 
@@ -39,6 +43,7 @@ def build(path: str, *, trust: bool, weights: bool = False) -> Model:
     """
     file = Path(path, "config.json") if os.path.isdir(path) else Path(path)
     fields = _fields(file)
+    _check_counts(file, fields)
     torch = need("torch")
     transformers = need("transformers")
     architectures = [name for name in fields.get("architectures") or () if isinstance(name, str)]
@@ -67,6 +72,17 @@ def build(path: str, *, trust: bool, weights: bool = False) -> Model:
         else:
             model = model_class._from_config(config) if built_in else model_class.from_config(config)
     return Model(model.eval(), config, processor=_processor(file.parent))
+
+
+def _check_counts(file: Path, fields: Mapping[str, Any]) -> None:
+    """Raise for a number of modules that would take the memory of the machine, even without weights."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            _check_counts(file, value)
+        elif type(value) is int and value > MAX_MODULES and _COUNT.search(name):
+            raise ReadError(
+                f"{one_line(file)} is rejected: {one_line(name)} is {value:,}, the limit is {MAX_MODULES:,}"
+            )
 
 
 def _processor(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
 
 from torchscript_models import entries
 from torchscript_models.comparison import CHECKS, GOOD

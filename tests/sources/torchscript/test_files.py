@@ -528,3 +528,71 @@ def test_inputs_of_frozen_files_are_inferred(tmp_path, model, inputs):
     assert not document.tensors
     size = sum(tensor.numel() * tensor.itemsize for tensor in model.parameters())
     assert memory_of(document).constants >= size - 8 * 4 * 4  # batch_norm is folded into the convolution before it
+
+
+class Greedy(nn.Module):
+    """A loop of known length that a value may end earlier; the smallest integer marks the padding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(50, 16), nn.Linear(16, 50)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        best = -9223372036854775807 - 1
+        for _ in range(4):
+            token = self.head(self.embedding(ids[:, -1:])).argmax(-1).clamp(min=best)
+            ids = torch.cat([ids, token], 1)
+            if bool((token == 3).all()):
+                break
+        return ids
+
+
+def test_a_loop_of_known_length_runs_to_its_end_and_the_brief_says_what_was_assumed(tmp_path):
+    torch.jit.save(torch.jit.script(Greedy().eval()), tmp_path / "model.pt")
+    document = assay.observe(tmp_path / "model.pt", torch.ones(1, 4, dtype=torch.long))
+    assert document.run.failure is None
+    assert document.calls[0].outputs[0].shape == (1, 8)
+    assert len(document.calls) == 1 + 4 * 2
+    assert "values that branches, loops or sizes depend on" in str(assay.brief(document)).replace(
+        "1 value ", "values "
+    )
+
+
+@pytest.mark.filterwarnings("ignore")  # torch deprecates its own quantization
+def test_modules_of_quantized_files_are_in_the_mode_of_the_file(tmp_path):
+    model = nn.Sequential(torch.ao.quantization.QuantStub(), nn.Conv1d(3, 4, 3), torch.ao.quantization.DeQuantStub())
+    model.eval().qconfig = torch.ao.quantization.get_default_qconfig("x86")
+    torch.ao.quantization.prepare(model, inplace=True)(torch.rand(1, 3, 8))
+    torch.ao.quantization.convert(model, inplace=True).eval()
+    torch.jit.save(torch.jit.script(model), tmp_path / "model.pt")
+    document = assay.observe(tmp_path / "model.pt", torch.rand(1, 3, 8))
+    loaded = {path: module.training for path, module in torch.jit.load(tmp_path / "model.pt").named_modules()}
+    assert {row.path: row.training for row in document.modules} == loaded
+
+
+class Halts(nn.Module):
+    """A loop that a value or a count ends, in either order."""
+
+    def __init__(self, value_first: bool):
+        super().__init__()
+        self.layer, self.value_first = nn.Linear(4, 4), value_first
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        i = 0
+        if self.value_first:
+            while bool(x.sum() > 0) and i < 6:
+                x = self.layer(x)
+                i += 1
+        else:
+            while i < 6 and bool(x.sum() > 0):
+                x = self.layer(x)
+                i += 1
+        return x
+
+
+@pytest.mark.parametrize("value_first", [False, True])
+def test_a_loop_with_a_count_runs_as_often_as_in_the_live_model_on_shapes(tmp_path, value_first):
+    model, x = Halts(value_first).eval(), torch.rand(2, 4)
+    torch.jit.save(torch.jit.script(model), tmp_path / "model.pt")
+    live, document = assay.observe(model, x, mode="meta"), assay.observe(tmp_path / "model.pt", x)
+    assert document.cost.forward.matrix_flops == live.cost.forward.matrix_flops == 6 * 2 * 2 * 4 * 4

@@ -39,15 +39,38 @@ def assumptions_made() -> int:
     return _made.get()
 
 
-def likelier_branch(node: ast.If, *, in_loop: bool) -> bool:
-    """Whether the condition is assumed to be true, as it is of the live model: not if that raises or does nothing.
+def likelier_branch(node: ast.If) -> bool:
+    """Whether the condition is assumed to be true, as it is of the live model: not if that raises or does no work.
 
-    In a loop, branches that do nothing may end it: there, the condition is true.
+    So a loop of known length runs to its end, although a value may end it earlier. A branch that is only taken to
+    keep the condition, as that of a loop, sets a flag.
     """
     raises = [_raises(branch) for branch in (node.body, node.orelse)]
-    if raises[0] != raises[1]:
-        return raises[1]
-    return in_loop or _does_work(node.body) or not _does_work(node.orelse)
+    return raises[1] if raises[0] != raises[1] else _does_work(node.body) or _is_flag(node)
+
+
+def _is_flag(node: ast.If) -> bool:
+    """Whether a variable is set to the truth of the condition."""
+    branches = [branch[0] for branch in (node.body, node.orelse) if len(branch) == 1]
+    values = [
+        each.value.value for each in branches if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)
+    ]
+    return values == [True, False]
+
+
+def computed_tests(function: ast.FunctionDef) -> dict[ast.Assign, ast.If]:
+    """The assignments that compute the condition of a later branch of the same block, with that branch."""
+    found: dict[ast.Assign, ast.If] = {}
+    for node in ast.walk(function):
+        for block in (getattr(node, "body", ()), getattr(node, "orelse", ())):
+            assigned: dict[str, ast.Assign] = {}
+            for statement in block:
+                if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                    assigned[statement.targets[0].id] = statement
+                elif isinstance(statement, ast.If) and isinstance(statement.test, ast.Name):
+                    computed = assigned.get(statement.test.id)
+                    found |= {} if computed is None else {computed: statement}
+    return found
 
 
 def _raises(branch: list[ast.stmt]) -> bool:

@@ -18,6 +18,7 @@ from assay.sources.torchscript import operators, prim, scalars
 from assay.sources.torchscript.branches import (
     assumed_truth,
     assumptions_made,
+    computed_tests,
     likelier_branch,
 )
 from assay.sources.torchscript.lifetimes import Expiry
@@ -66,8 +67,8 @@ class Interpreter:
         self.constants = constants
         """The tensors that the code refers to as `CONSTANTS.c0`."""
         self._depth = 0
-        self._loops = 0
         self._branches: dict[ast.If, bool] = {}
+        self._tests: dict[ast.Assign, ast.If] = {}
         self._endless: dict[ast.While, str] = {}
         """The loops that did not end in an earlier pass, each with its place; they run for one round."""
         self._places: list[tuple[Function, int]] = []
@@ -124,6 +125,7 @@ class Interpreter:
         if node not in self._known_functions:
             self._known_functions.add(node)
             self._expiry.add(node)
+            self._tests |= computed_tests(node)
         self._depth += 1
         self._places.append((function, node.lineno))
         try:
@@ -182,7 +184,12 @@ class Interpreter:
             raise self._located(error) from error
 
     def _assign(self, node: ast.Assign, scope: Scope) -> Any:
-        value = self.evaluate(node.value, scope)
+        branch = self._tests.get(node)
+        if branch is None:
+            value = self.evaluate(node.value, scope)
+        else:
+            with assumed_truth(self._likelier(branch)):
+                value = self.evaluate(node.value, scope)
         for target in node.targets:
             self._bind(target, value, scope)
         return _NOT_RETURNED
@@ -226,7 +233,7 @@ class Interpreter:
     def _likelier(self, node: ast.If) -> bool:
         """Which branch is assumed to be taken if the condition is unknown."""
         if node not in self._branches:
-            self._branches[node] = likelier_branch(node, in_loop=self._loops > 0)
+            self._branches[node] = likelier_branch(node)
         return self._branches[node]
 
     def _while(self, node: ast.While, scope: Scope) -> Any:
@@ -235,7 +242,7 @@ class Interpreter:
             self._step(node.lineno)
             before = assumptions_made()
             try:
-                result = self._round(node.body, scope)
+                result = self._block(node.body, scope)
             except Exceeded as error:
                 if rounds and not isinstance(error, Endless):
                     self._stop_endless(node)
@@ -265,18 +272,10 @@ class Interpreter:
         for item in self._iterated(self.evaluate(node.iter, scope)):
             self._step(node.lineno)
             self._bind(node.target, item, scope)
-            result = self._round(node.body, scope)
+            result = self._block(node.body, scope)
             if result is not _NOT_RETURNED:
                 return result
         return _NOT_RETURNED
-
-    def _round(self, body: list[ast.stmt], scope: Scope) -> Any:
-        """One round of a loop."""
-        self._loops += 1
-        try:
-            return self._block(body, scope)
-        finally:
-            self._loops -= 1
 
     def _iterated(self, value: Any) -> Iterator[Any]:
         if isinstance(value, (range, str, dict)):
@@ -348,6 +347,8 @@ class Interpreter:
         return value
 
     def _negative(self, node: ast.UnaryOp, scope: Scope) -> Any:
+        if isinstance(node.operand, ast.Constant) and type(node.operand.value) is int:
+            return checked_integer(-node.operand.value)  # the smallest integer has no positive counterpart
         value = self.evaluate(node.operand, scope)
         if not isinstance(node.op, ast.USub) or not isinstance(value, (int, float, complex)):
             self.stop("an operator that TorchScript does not write")

@@ -57,6 +57,9 @@ class InterpretedModule(nn.Module):  # type: ignore[misc]  # torch is not read b
 
     def set_attribute(self, name: str, value: Any) -> None:
         """What the file's code does by `self.name = value`."""
+        if name == "training" and isinstance(value, bool):
+            self.training = value
+            return
         for table in (self._parameters, self._buffers):
             if name in table:
                 table[name] = value
