@@ -57,6 +57,15 @@ def test_an_internal_error_is_one_line(cli):
     assert result.err == "assay: internal error: KeyError: 'oops' (rerun with -vv and report it)\n"
 
 
+def test_a_device_without_memory_is_no_internal_error(cli):
+    class OutOfMemoryError(RuntimeError):
+        """As torch names its own."""
+
+    result = cli("modules", "m", document=OutOfMemoryError("CUDA out of memory."))
+    assert result.code == errors.ReadError.exit_code == 3
+    assert result.err.endswith("CUDA out of memory.; give smaller --inputs, or run on shapes with --meta\n")
+
+
 def test_an_internal_error_has_a_traceback_with_vv(cli):
     result = cli("modules", "m", "-vv", document=KeyError("oops"))
     assert result.code == errors.INTERNAL

@@ -165,11 +165,15 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _fail_unexpectedly(error: Exception, messages: Messages) -> int:
-    """The exit code after a line about an optional package that is not installed, or about a bug in Assay."""
+    """The exit code after a line about a missing optional package, a device without memory, or a bug in Assay."""
+    from assay.messages import error_line
     from assay.sources.needs import EXTRAS, required_message
 
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
         messages.fail(required_message(error.name, error), error)
+        return ReadError.exit_code
+    if type(error).__name__ == "OutOfMemoryError":  # of torch, which is not imported here
+        messages.fail(f"{error_line(error)}; give smaller --inputs, or run on shapes with --meta", error)
         return ReadError.exit_code
     messages.fail_internally(error)
     return INTERNAL

@@ -16,7 +16,7 @@ from assay.sources.inference.infer import infer, name_of
 from assay.sources.named import attribute
 from assay.sources.needs import is_module, is_tensor, need
 from assay.sources.opened import Model, Opened
-from assay.sources.placing import model_device, place
+from assay.sources.placing import model_device, place, place_loaded
 from assay.sources.specifier import file_function
 from assay.sources.tensors import literal_text, make
 from assay.sources.usercode import call
@@ -47,6 +47,8 @@ def find_inputs(inputs: Any, opened: Opened, *, device: str | None = None, dtype
     model = opened.model
     _reject_holder(model.holder)
     _reject_uncallable(model.module)
+    if opened.origin.kind == "scripted" and not opened.interpreted:
+        place_loaded(model.module, device, dtype)
     if isinstance(inputs, Inputs):
         return inputs
     target_device = "meta" if device is None and model.on_meta else device

@@ -26,6 +26,12 @@ def place(value: Any, device: str | None, dtype: str | None) -> Any:
     return value if device is None and dtype is None else _mapped(value, move)
 
 
+def place_loaded(module: Any, device: str | None, dtype: str | None) -> None:
+    """Move TorchScript that was loaded from a file, whose tensors cannot be substituted for a pass."""
+    if device != "meta" and (device is not None or dtype is not None):
+        module.to(device=device, dtype=torch_dtype(dtype))
+
+
 def model_device(module: Any) -> str | None:
     """The device of the module's first parameter or buffer; None if it has none."""
     tensors = chain(module.parameters(), module.buffers())

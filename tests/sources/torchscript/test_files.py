@@ -596,3 +596,11 @@ def test_a_loop_with_a_count_runs_as_often_as_in_the_live_model_on_shapes(tmp_pa
     torch.jit.save(torch.jit.script(model), tmp_path / "model.pt")
     live, document = assay.observe(model, x, mode="meta"), assay.observe(tmp_path / "model.pt", x)
     assert document.cost.forward.matrix_flops == live.cost.forward.matrix_flops == 6 * 2 * 2 * 4 * 4
+
+
+def test_a_trusted_file_is_converted_to_the_dtype_that_it_runs_with(tmp_path):
+    torch.jit.save(torch.jit.script(nn.Linear(4, 4).eval()), tmp_path / "model.pt")
+    document = assay.observe(tmp_path / "model.pt", "2x4", dtype="bfloat16", trust=True)
+    assert document.run.failure is None
+    assert {row.type.dtype for row in document.tensors} == {"bfloat16"}
+    assert document.calls[0].outputs[0].dtype == "bfloat16"
