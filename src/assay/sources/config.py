@@ -79,10 +79,11 @@ def _check_counts(file: Path, fields: Mapping[str, Any]) -> None:
     for name, value in fields.items():
         if isinstance(value, dict):
             _check_counts(file, value)
-        elif type(value) is int and value > MAX_MODULES and _COUNT.search(name):
-            raise ReadError(
-                f"{one_line(file)} is rejected: {one_line(name)} is {value:,}, the limit is {MAX_MODULES:,}"
-            )
+        for count in value if isinstance(value, list) else [value]:
+            if type(count) is int and count > MAX_MODULES and _COUNT.search(name):
+                raise ReadError(
+                    f"{one_line(file)} is rejected: {one_line(name)} is {count:,}, the limit is {MAX_MODULES:,}"
+                )
 
 
 def _processor(folder: Path) -> dict[str, Any]:

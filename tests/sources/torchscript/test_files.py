@@ -604,3 +604,47 @@ def test_a_trusted_file_is_converted_to_the_dtype_that_it_runs_with(tmp_path):
     assert document.run.failure is None
     assert {row.type.dtype for row in document.tensors} == {"bfloat16"}
     assert document.calls[0].outputs[0].dtype == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("1 if True else 2", "an expression of kind IfExp"),
+        ("(lambda: 1)", "an expression of kind Lambda"),
+        ("~5", "an operator that TorchScript does not write"),
+        ("not 5", "an operator that TorchScript does not write"),
+    ],
+)
+def test_what_torchscript_does_not_write_is_refused_by_name(tmp_path, expression, reason):
+    path = saved(tmp_path, "perceptron", "scripted")
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            code = data.replace(b"-> Tensor:\n", f"-> Tensor:\n    extra = {expression}\n".encode())
+            archive.writestr(name, code if name.endswith(".py") else data)
+    with pytest.warns(PartialWarning):
+        document = assay.observe(path, CASES["perceptron"].args)
+    assert reason in document.run.failure.error
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"CONSTANTS.c0, CONSTANTS.c1", b"CONSTANTS.c1, CONSTANTS.c0"),  # a vector as the weight
+        (b"CONSTANTS.c0, CONSTANTS.c1)", b"CONSTANTS.c0, CONSTANTS.c1, [1, 1], [0, 0], [1, 1], 4611686018427387904)"),
+        (b"CONSTANTS.c0,", b"CONSTANTS.c99,"),
+    ],
+    ids=["vector", "groups", "missing"],
+)
+def test_constants_that_fit_no_layer_give_no_inputs(tmp_path, capsys, before, after):
+    path = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.freeze(torch.jit.script(nn.Sequential(nn.Conv2d(3, 8, 3)).eval())), path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    assert any(before in data for data in members.values())
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data.replace(before, after) if name.endswith(".py") else data)
+    assert run(["cost", str(path)]) in (2, 3, 4)
+    assert "internal error" not in capsys.readouterr().err

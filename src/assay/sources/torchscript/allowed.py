@@ -68,7 +68,7 @@ reciprocal_ reflection_pad1d reflection_pad2d reflection_pad3d relu relu6 relu6_
 renorm_ repeat repeat_interleave replication_pad1d replication_pad2d replication_pad3d reshape reshape_as resolve_conj
 resolve_neg rms_norm rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell roll rot90 round round_ row_stack rrelu rrelu_
 rsqrt rsqrt_ rsub scalar_tensor scaled_dot_product_attention scatter scatter_ scatter_add scatter_add_ scatter_reduce
-scatter_reduce_ searchsorted segment_reduce select select_scatter selu selu_ sgn sgn_ sigmoid sigmoid_ sign sign_
+scatter_reduce_ searchsorted select select_scatter selu selu_ sgn sgn_ sigmoid sigmoid_ sign sign_
 signbit silu silu_ sin sin_ sinc sinc_ sinh sinh_ slice_copy slice_inverse slice_scatter slogdet slow_conv3d
 slow_conv3d_forward slow_conv_dilated2d slow_conv_dilated3d slow_conv_transpose2d slow_conv_transpose3d smooth_l1_loss
 soft_margin_loss softmax softplus softshrink sort special_airy_ai special_bessel_j0 special_bessel_j1

@@ -61,7 +61,7 @@ def _is_flag(node: ast.If) -> bool:
 def computed_tests(function: ast.FunctionDef) -> dict[ast.Assign, ast.If]:
     """The assignments that compute the condition of a later branch of the same block, with that branch."""
     found: dict[ast.Assign, ast.If] = {}
-    for node in ast.walk(function):
+    for node in (each for each in ast.walk(function) if isinstance(each, ast.stmt)):
         for block in (getattr(node, "body", ()), getattr(node, "orelse", ())):
             assigned: dict[str, ast.Assign] = {}
             for statement in block:

@@ -347,12 +347,12 @@ class Interpreter:
         return value
 
     def _negative(self, node: ast.UnaryOp, scope: Scope) -> Any:
+        if not isinstance(node.op, ast.USub):
+            self.stop("an operator that TorchScript does not write")
         if isinstance(node.operand, ast.Constant) and type(node.operand.value) is int:
             return checked_integer(-node.operand.value)  # the smallest integer has no positive counterpart
         value = self.evaluate(node.operand, scope)
-        if not isinstance(node.op, ast.USub) or not isinstance(value, (int, float, complex)):
-            self.stop("an operator that TorchScript does not write")
-        return -value
+        return -value if isinstance(value, (int, float, complex)) else self.stop("the negative of another value")
 
     def _subscript(self, node: ast.Subscript, scope: Scope) -> Any:
         container, index = self.evaluate(node.value, scope), self.evaluate(node.slice, scope)
