@@ -1,12 +1,12 @@
 // Column sums that do not depend on the order of additions: pairs of doubles, to which narrow sums are flushed.
 #pragma once
+#include "kernel.h"
 #include "rows.h"
 
 namespace ASSAY_ISA {
+using namespace assay;
 
-struct ColumnSums {
-  double *high, *low;  // in block order; null if column sums are not requested
-};
+constexpr size_t kFlushRows = 64;  // narrow column sums are flushed to pairs of doubles after this many rows
 
 static inline void add_exactly(double& high, double& low, double value) {
   const double sum = high + value, back = sum - high;
@@ -17,41 +17,60 @@ static inline void add_exactly(double& high, double& low, double value) {
 // The column at each position of a loaded block: applies load8 to a block that contains its own positions.
 template <class S> static void find_places(size_t* place) {
   using T = typename S::Real;
-  using Probe = typename std::conditional<sizeof(typename S::Raw) == 2, BFloat16, S>::type;
+  using Raw = typename S::Raw;
+  using Probe = typename std::conditional<sizeof(Raw) == 1, UInt8,
+                                          typename std::conditional<sizeof(Raw) == 2, BFloat16, S>::type>::type;
   constexpr int kBlock = 8 * kLanes<T>;
-  typename S::Raw positions[kBlock];
-  for (int j = 0; j < kBlock; ++j)
-    positions[j] = typename S::Raw(bit_cast<typename Bits<T>::Unsigned>(T(j)) >> 8 * (sizeof(T) - sizeof(typename S::Raw)));
+  Raw positions[kBlock];
+  for (int j = 0; j < kBlock; ++j) {
+    const auto bits = bit_cast<typename Bits<T>::Unsigned>(T(j));
+    positions[j] = sizeof(Raw) == 1 ? Raw(j) : Raw(bits >> 8 * (sizeof(T) - sizeof(Raw)));
+  }
   Vec<T> x[8];
   Probe::load8(positions, x);
   for (int k = 0; k < 8; ++k)
     for (int i = 0; i < kLanes<T>; ++i) place[k * kLanes<T> + i] = size_t(x[k][i]);
 }
 
-static void flush_columns(float* __restrict narrow, size_t padded, double* __restrict high, double* __restrict low) {
-  for (size_t j = 0; j < padded; ++j) {
-    add_exactly(high[j], low[j], double(narrow[j]));
-    narrow[j] = 0;
-  }
-}
-static void flush_columns(double* __restrict narrow, size_t padded, double* __restrict high, double* __restrict low) {
-  for (size_t j = 0; j < padded; ++j) {
-    add_exactly(high[j], low[j], narrow[j]);
-    narrow[j] = 0;
+// The column sums of a block over some rows, in double precision.
+template <class S>
+static void sum_block(const typename S::Raw* from, size_t rows, size_t cols, size_t start, double* sums) {
+  constexpr size_t kBlock = 8 * kLanes<typename S::Real>;
+  const size_t here = cols - start < kBlock ? cols - start : kBlock;
+  typename S::Raw padded[kBlock] = {};
+  for (size_t j = 0; j < kBlock; ++j) sums[j] = 0;
+  for (size_t r = 0; r < rows; ++r) {
+    std::memcpy(padded, from + r * cols + start, here * sizeof *from);
+    Vec<typename S::Real> x[8];
+    load8_finite<S>(padded, x);
+    add_wide_squares<typename S::Real>(x, 1, sums);
   }
 }
 
-// Adds the squares of a row of doubles, in block order.
-template <class S> static void add_squares(const double* row, size_t cols, ColumnSums columns) {
-  constexpr size_t kBlock = 8 * kLanes<typename S::Real>;
+// Adds the sums of the last rows to the pairs. Small sums are computed again if narrow squares may have underflowed.
+template <class S>
+static void flush_columns(const Pass<S>& pass, const typename S::Raw* from, size_t rows, bool check, const RowJob& job) {
+  using T = typename S::Real;
+  constexpr size_t kBlock = 8 * kLanes<T>;
   size_t place[kBlock];
   find_places<S>(place);
-  for (size_t start = 0; start < cols; start += kBlock)
-    for (size_t j = 0; j < kBlock; ++j)
-      if (start + place[j] < cols) {
-        const double value = row[start + place[j]];
-        add_exactly(columns.high[start + j], columns.low[start + j], value * value);
-      }
+  for (size_t start = 0; start < pass.cols; start += kBlock) {
+    T* narrow = pass.narrow + start;
+    double *wide = pass.wide + start, *high = job.column_high + start, *low = job.column_low + start;
+    double sums[kBlock], exact[kBlock];
+    const bool whole = start + kBlock <= pass.cols;
+    bool small = false;
+    for (size_t j = 0; j < kBlock; ++j) {
+      sums[j] = double(narrow[j]) + wide[j];
+      small |= narrow[j] < kNegligible<T> && (whole || start + place[j] < pass.cols);
+      narrow[j] = 0, wide[j] = 0;
+    }
+    if (small && check) {
+      sum_block<S>(from, rows, pass.cols, start, exact);
+      for (size_t j = 0; j < kBlock; ++j) sums[j] = sums[j] < kNegligible<T> ? exact[j] : sums[j];
+    }
+    for (size_t j = 0; j < kBlock; ++j) add_exactly(high[j], low[j], sums[j]);
+  }
 }
 
 // Copies sums from block order to column order.

@@ -6,7 +6,11 @@
 
 namespace assay {
 
-enum Format { kBFloat16, kFloat16, kFloat32, kFloat64, kInt32, kUInt32, kInt64, kUInt64, kFormats };
+enum Format {
+  kBFloat16, kFloat16, kFloat32, kFloat64, kInt32, kUInt32, kInt64, kUInt64,
+  kInt8, kUInt8, kFloat8E4M3FN, kFloat8E5M2, kFloat8E4M3FNUZ, kFloat8E5M2FNUZ,
+  kFormats
+};
 
 // The record of a tile: sums over its rows, then the norms of its rows, then the moments of wide formats.
 enum TileField {
@@ -18,10 +22,11 @@ enum TileField {
 };
 
 constexpr int kPrunePoints = 7;
-// The record of the last pass: squared error at 2…8 bits, e4m3, e5m2 and bf16; energy above each edge.
-enum ErrorField { kBits2, kE4M3 = 7, kE5M2, kBF16, kAbove, kErrorFields = kAbove + kPrunePoints };
+// The record of the last pass: squared error at 2…8 bits, e4m3, e5m2 and bf16, without values that overflow bf16; how many
+// of these there are; energy above each edge.
+enum ErrorField { kBits2, kE4M3 = 7, kE5M2, kBF16, kBF16Overflows, kAbove, kErrorFields = kAbove + kPrunePoints };
 
-// The first fields of a summary; values at ranks, counts of bins, kept energies and errors up to bf16 follow.
+// The first fields of a summary; values at ranks, counts of bins, kept energies and rounding errors follow.
 enum SumField {
   kSumCount, kSumMean, kSumM2, kSumM3, kSumM4, kSumL1, kSumEnergy, kSumZeros, kSumNear, kSumNearBelow, kSumPeak, kSums
 };
@@ -29,7 +34,7 @@ enum SumField {
 struct RowJob {
   const void* data;
   size_t rows, cols, tile_rows;
-  uint32_t* counts;  // two tables of 65,536, or null
+  uint32_t* counts;  // two tables of 65,536
   double* tiles;
   size_t tile_stride;
   double *column_high, *column_low;  // in block order, whole groups of 128; or null
@@ -37,7 +42,7 @@ struct RowJob {
 
 struct Scratch {
   void *peaks, *narrow;
-  double *wide_row, *wide_peaks;
+  double* wide;
 };
 
 // A requested prefix: values with it are listed, and counted if their halfword is in the span of an edge.
@@ -70,7 +75,6 @@ struct ErrorJob {
   double peak;
   double edges[kPrunePoints];
   double* tiles;
-  double* wide;  // buffer for one tile as doubles
 };
 
 struct SummaryJob {
@@ -106,7 +110,7 @@ struct Kernel {
   void (*rows)(Format, const RowJob&, const Scratch&);
   void (*columns)(Format, const double* in_block_order, size_t cols, double* to);
   void (*count16)(const uint16_t*, size_t, uint32_t*);
-  void (*count8)(const uint8_t*, size_t, uint32_t*);
+  void (*split_pairs)(uint32_t* tables, uint64_t* counts);
   void (*moments)(Format, const void*, size_t count, double* tile);
   void (*refine)(Format, RefineJob&, const ErrorJob*);
   void (*digest)(const uint8_t*, size_t bytes, uint64_t* two);

@@ -1,5 +1,7 @@
 // The refining pass: matches of requested prefixes, counts of the low halfwords, and per-tensor rounding errors.
 #pragma once
+#include <cmath>
+
 #include "kernel.h"
 #include "rows.h"
 #include "sieve.h"
@@ -18,140 +20,185 @@ template <class T, int kMantissaBits, int kLeastExponent> static inline Vec<T> r
   return (x + shift) - shift;
 }
 
-// Adds the squares of values whose magnitude is at least `edge`.
-template <class T>
-static inline Vec<T> add_from(Vec<T> sum, Vec<T> square, Vec<typename Bits<T>::Signed> magnitude,
-                              Vec<typename Bits<T>::Signed> edge) {
-  using Ints = Vec<typename Bits<T>::Signed>;
-  return sum + (Vec<T>)((Ints)square & (Ints)(magnitude >= edge));
+static inline Vec<double> add_from(Vec<double> sum, Vec<double> square, Vec<int64_t> magnitude, Vec<int64_t> edge) {
+#if defined(__AVX512DQ__)
+  const __mmask8 kept = _mm512_cmp_epi64_mask((__m512i)magnitude, (__m512i)edge, _MM_CMPINT_NLT);
+  return (Vec<double>)_mm512_mask_add_pd((__m512d)sum, kept, (__m512d)sum, (__m512d)square);
+#else
+  return sum + where<double>((Vec<int64_t>)((Vec<double>)magnitude >= (Vec<double>)edge), square);
+#endif
+}
+
+// Adds the squares of a vector to the sum of each edge that the magnitude reaches; doubles, so that one large square does
+// not absorb others.
+template <bool kPlain, class T> static inline void add_squares(Vec<double>* sums, const T* x, const Vec<T>* edges) {
+  for (int i = 0; i < kLanes<T>; i += kLanes<double>) {
+    const Vec<double> any = doubles(x + i), here = only_finite<kPlain, double>(any, any);
+    const Vec<int64_t> magnitude = (Vec<int64_t>)here & INT64_MAX;
+#pragma GCC unroll 7
+    for (int e = 0; e < kPrunePoints; ++e)
+      sums[e] = add_from(sums[e], here * here, magnitude, (Vec<int64_t>)(Vec<double>{} + double(edges[e][0])));
+  }
 }
 #if defined(__AVX512DQ__)
-template <>
-inline Vec<float> add_from<float>(Vec<float> sum, Vec<float> square, Vec<int32_t> magnitude, Vec<int32_t> edge) {
-  const __mmask16 kept = _mm512_cmp_epi32_mask((__m512i)magnitude, (__m512i)edge, _MM_CMPINT_NLT);
-  return (Vec<float>)_mm512_mask_add_ps((__m512)sum, kept, (__m512)sum, (__m512)square);
+// One comparison of sixteen singles gives the masks of both halves.
+template <bool kPlain> static inline void add_squares(Vec<double>* sums, const float* x, const Vec<float>* edges) {
+  const Vec<float> any = load<float>(x);
+  const Vec<int32_t> magnitude = (Vec<int32_t>)only_finite<kPlain, float>(any, any) & INT32_MAX;
+  const Vec<double> a = doubles(x), b = doubles(x + kLanes<double>);
+  const __m512d low = (__m512d)only_finite<kPlain, double>(a, a * a), high = (__m512d)only_finite<kPlain, double>(b, b * b);
+#pragma GCC unroll 7
+  for (int e = 0; e < kPrunePoints; ++e) {
+    const __mmask16 kept = _mm512_cmp_epi32_mask((__m512i)magnitude, (__m512i)edges[e], _MM_CMPINT_NLT);
+    const __m512d sum = _mm512_mask_add_pd((__m512d)sums[e], __mmask8(kept), (__m512d)sums[e], low);
+    sums[e] = (Vec<double>)_mm512_mask_add_pd(sum, __mmask8(_kshiftri_mask16(kept, 8)), sum, high);
+  }
 }
 #endif
+
+template <class T> __attribute__((noinline)) static void add_lanes(Vec<double>& sum, Vec<T> v) {
+  T lanes[kLanes<T>];
+  store(lanes, v);
+  for (int i = 0; i < kLanes<T>; i += kLanes<double>) sum += doubles(lanes + i);
+}
 
 // The error of rounding to bfloat16; for ties the size of the error is the same in both directions.
 template <class T> static inline Vec<T> bfloat16_error(Vec<T> x) { return x - rounded<T, 7, -126>(x); }
 template <> inline Vec<float> bfloat16_error<float>(Vec<float> x) {
   return x - (Vec<float>)(((Vec<int32_t>)x + 0x8000) & int32_t(0xffff0000));
 }
+// Larger magnitudes round to infinity, this one too.
+constexpr double kBF16Overflow = 0x1.ffp127;
 
+// Rounding errors relative to the peak. `kPlain` is for tiles without NaN, infinities or overflows, and for peaks whose
+// squares are in the range of T; others are cleaned and scaled while they are loaded.
 template <class T> struct ErrorSums {
   using Int = typename Bits<T>::Signed;
-  Vec<T> inverse[7], float8_scale;
-  Vec<Int> edges[kPrunePoints];
+  bool plain;
+  T scale, bf16_scale;  // powers of two
+  Vec<T> inverse[7], float8_scale, edges[kPrunePoints];
   double unit[7], float8_unit;
-  Vec<T> bits[7], float8[2], bf16, above[kPrunePoints];
+  Vec<double> bits[7], float8[2], bf16, above[kPrunePoints];
+  Vec<Int> overflows;
 
   explicit ErrorSums(const ErrorJob& job) {
+    plain = sizeof(T) == 4 ? job.peak > 0x1p-40 && job.peak < 0x1p60 : job.peak > 0x1p-400 && job.peak < kBF16Overflow;
+    scale = plain ? 1 : near_one(job.peak);
+    bf16_scale = plain ? 1 : near_one(job.peak < kBF16Overflow ? job.peak : kBF16Overflow);
+    const double peak = job.peak * double(scale);
     for (int b = 0; b < 7; ++b) {
       const double levels = (1 << (b + 1)) - 1;
-      inverse[b] = splat<T>(job.peak > 0 ? T(levels / job.peak) : T(0));
+      inverse[b] = splat<T>(peak > 0 ? T(levels / peak) : T(0));
       unit[b] = job.peak / levels;
     }
-    float8_scale = splat<T>(job.peak > 0 ? T(448 / job.peak) : T(0)), float8_unit = job.peak / 448;
-    for (int e = 0; e < kPrunePoints; ++e) edges[e] = splat<Int>(bit_cast<Int>(T(job.edges[e])));
+    float8_scale = splat<T>(peak > 0 ? T(448 / peak) : T(0)), float8_unit = job.peak / 448;
+    for (int e = 0; e < kPrunePoints; ++e) edges[e] = splat(T(job.edges[e]));
     clear();
   }
+  // A power of two that brings the peak to about 1, or near enough for squares to be in range.
+  static T near_one(double peak) {
+    constexpr int kMost = sizeof(T) == 4 ? 100 : 900;
+    int exponent = 0;
+    std::frexp(peak, &exponent);
+    return T(std::ldexp(1.0, -(exponent < -kMost ? -kMost : exponent > kMost ? kMost : exponent)));
+  }
   void clear() {
-    for (auto& v : bits) v = Vec<T>{};
-    for (auto& v : above) v = Vec<T>{};
-    float8[0] = float8[1] = bf16 = Vec<T>{};
+    for (auto& v : bits) v = Vec<double>{};
+    for (auto& v : above) v = Vec<double>{};
+    float8[0] = float8[1] = bf16 = Vec<double>{};
+    overflows = Vec<Int>{};
+  }
+  template <bool kPlain> inline Vec<T> read(const T* from) const {
+    const Vec<T> x = load<T>(from);
+    return kPlain ? x : only_finite<kPlain, T>(x, x) * scale;
   }
   // Adds vectors in three rounds, each with sums that fit in registers. Each round passes a share of the values to
   // `steps`, so that scalar and vector instructions run in parallel.
-  template <class Steps> inline void add(const T* x, size_t vectors, Steps& steps) {
+  template <bool kPlain, class Steps> inline void add(const T* x, size_t vectors, Steps& steps) {
     constexpr int kN = kLanes<T>;
-    add_bits(x, vectors, [&](size_t v) __attribute__((always_inline)) { pass_on<0, kN / 2>(x + v * kN, steps); });
-    add_casts(x, vectors, [&](size_t v) __attribute__((always_inline)) { pass_on<kN / 2, kN * 3 / 4>(x + v * kN, steps); });
-    add_above(x, vectors, [&](size_t v) __attribute__((always_inline)) { pass_on<kN * 3 / 4, kN>(x + v * kN, steps); });
+    add_bits<kPlain>(x, vectors, [&](size_t v) __attribute__((always_inline)) { pass_on<0, kN * 3 / 8>(x + v * kN, steps); });
+    add_casts<kPlain>(x, vectors, [&](size_t v) __attribute__((always_inline)) { pass_on<kN * 3 / 8, kN / 2>(x + v * kN, steps); });
+    add_above<kPlain>(x, vectors, [&](size_t v) __attribute__((always_inline)) { pass_on<kN / 2, kN>(x + v * kN, steps); });
   }
   template <int kFrom, int kTo, class Steps> static inline void pass_on(const T* x, Steps& steps) {
 #pragma GCC unroll 8
     for (int k = kFrom; k < kTo; ++k) steps.step(bit_cast<typename Bits<T>::Unsigned>(x[k]));
   }
-  template <class Scalar> inline void add_bits(const T* x, size_t vectors, const Scalar& scalar) {
-    Vec<T> sums[7];
-    for (int b = 0; b < 7; ++b) sums[b] = bits[b];
+  template <bool kPlain, class Scalar> inline void add_bits(const T* x, size_t vectors, const Scalar& scalar) {
+    Vec<T> sums[7] = {};
     for (size_t v = 0; v < vectors; ++v) {
-      const Vec<T> here = load<T>(x + v * kLanes<T>);
+      const Vec<T> here = read<kPlain>(x + v * kLanes<T>);
 #pragma GCC unroll 7
       for (int b = 0; b < 7; ++b) sums[b] += rounding<T>(here, inverse[b]);
       scalar(v);
     }
-    for (int b = 0; b < 7; ++b) bits[b] = sums[b];
+    for (int b = 0; b < 7; ++b) add_lanes<T>(bits[b], sums[b]);
   }
-  template <class Scalar> inline void add_casts(const T* x, size_t vectors, const Scalar& scalar) {
-    Vec<T> e4m3 = float8[0], e5m2 = float8[1], sum = bf16;
+  template <bool kPlain, class Scalar> inline void add_casts(const T* x, size_t vectors, const Scalar& scalar) {
+    Vec<T> e4m3{}, e5m2{}, sum{};
     for (size_t v = 0; v < vectors; ++v) {
       // The largest e5m2 value is 128 times that of e4m3: on the scale of e4m3 its exponents start seven lower.
-      const Vec<T> here = load<T>(x + v * kLanes<T>), y = here * float8_scale, d = bfloat16_error<T>(here);
+      const Vec<T> y = read<kPlain>(x + v * kLanes<T>) * float8_scale;
       const Vec<T> d4m3 = y - rounded<T, 3, -6>(y), d5m2 = y - rounded<T, 2, -14 - 7>(y);
+      const Vec<T> d = bfloat16_part<kPlain>(load<T>(x + v * kLanes<T>));
       e4m3 += d4m3 * d4m3, e5m2 += d5m2 * d5m2, sum += d * d;
       scalar(v);
     }
-    float8[0] = e4m3, float8[1] = e5m2, bf16 = sum;
+    add_lanes<T>(float8[0], e4m3), add_lanes<T>(float8[1], e5m2), add_lanes<T>(bf16, sum);
   }
-  template <class Scalar> inline void add_above(const T* x, size_t vectors, const Scalar& scalar) {
-    Vec<T> sums[kPrunePoints];
-    for (int e = 0; e < kPrunePoints; ++e) sums[e] = above[e];
+  template <bool kPlain> inline Vec<T> bfloat16_part(Vec<T> x) {
+    if (kPlain) return bfloat16_error<T>(x);
+    const auto fits = (Vec<Int>)(((Vec<Int>)x & Int(kMagnitude<Wide<T>>)) < splat(bit_cast<Int>(T(kBF16Overflow))));
+    overflows += fits - finite_lanes<T>(x);
+    return where<T>(fits, bfloat16_error<T>(x)) * bf16_scale;
+  }
+  template <bool kPlain, class Scalar> inline void add_above(const T* x, size_t vectors, const Scalar& scalar) {
+    Vec<double> sums[kPrunePoints] = {};
     for (size_t v = 0; v < vectors; ++v) {
-      const Vec<T> here = load<T>(x + v * kLanes<T>), square = here * here;
-      const Vec<Int> magnitude = (Vec<Int>)here & Int(~typename Bits<T>::Unsigned(0) >> 1);
-#pragma GCC unroll 7
-      for (int e = 0; e < kPrunePoints; ++e) sums[e] = add_from<T>(sums[e], square, magnitude, edges[e]);
+      add_squares<kPlain>(sums, x + v * kLanes<T>, edges);
       scalar(v);
     }
-    for (int e = 0; e < kPrunePoints; ++e) above[e] = sums[e];
+    for (int e = 0; e < kPrunePoints; ++e) above[e] += sums[e];
   }
   void flush(double* tile) {
-    for (int b = 0; b < 7; ++b) tile[kBits2 + b] += sum_of<T>(bits[b]) * unit[b] * unit[b];
-    tile[kE4M3] += sum_of<T>(float8[0]) * float8_unit * float8_unit;
-    tile[kE5M2] += sum_of<T>(float8[1]) * float8_unit * float8_unit;
-    tile[kBF16] += sum_of<T>(bf16);
-    for (int e = 0; e < kPrunePoints; ++e) tile[kAbove + e] += sum_of<T>(above[e]);
+    for (int b = 0; b < 7; ++b) tile[kBits2 + b] = sum_of<double>(bits[b]) * unit[b] * unit[b];
+    tile[kE4M3] = sum_of<double>(float8[0]) * float8_unit * float8_unit;
+    tile[kE5M2] = sum_of<double>(float8[1]) * float8_unit * float8_unit;
+    tile[kBF16] = sum_of<double>(bf16) / double(bf16_scale) / double(bf16_scale);
+    for (int i = 0; i < kLanes<T>; ++i) tile[kBF16Overflows] += double(overflows[i]);
+    for (int e = 0; e < kPrunePoints; ++e) tile[kAbove + e] = sum_of<double>(above[e]);
     clear();
   }
 };
 
 struct NoSteps {
   template <class Raw> inline void step(Raw) {}
-  template <class Raw> inline void finish(const Raw*, size_t) {}
 };
 
 // Adds a part of a tile; passes every raw value to `steps`.
-template <class T, class Steps> static void add_part(const T* x, size_t count, ErrorSums<T>& sums, Steps& steps) {
+template <class T, bool kPlain, class Steps> static void add_part(const T* x, size_t count, ErrorSums<T>& sums, Steps& steps) {
   constexpr size_t kN = kLanes<T>, kVectors = 64;
   const size_t whole = count / kN;
-  for (size_t v = 0; v < whole; v += kVectors) sums.add(x + v * kN, whole - v < kVectors ? whole - v : kVectors, steps);
+  for (size_t v = 0; v < whole; v += kVectors)
+    sums.template add<kPlain>(x + v * kN, whole - v < kVectors ? whole - v : kVectors, steps);
   if (whole * kN == count) return;
   T padded[kN] = {};
   for (size_t i = whole * kN; i < count; ++i) padded[i - whole * kN] = x[i], steps.step(bit_cast<typename Bits<T>::Unsigned>(x[i]));
   NoSteps nothing;
-  sums.add(padded, 1, nothing);
+  sums.template add<kPlain>(padded, 1, nothing);
 }
 
-// Adds one tile in parts that stay in the L1 cache; narrow sums are flushed to doubles on the way.
+// Adds one tile in parts that stay in the L1 cache.
 template <class T, class Steps>
 static void add_errors(const T* x, size_t count, ErrorSums<T>& sums, Steps& steps, double* tile) {
-  constexpr size_t kPart = 4096, kFlush = 2 * kPart;
+  constexpr size_t kPart = 4096;
   for (size_t i = 0; i < count; i += kPart) {
     const size_t n = count - i < kPart ? count - i : kPart;
-    add_part<T>(x + i, n, sums, steps);
+    const bool plain = sums.plain && all_finite(x + i, n);
+    plain ? add_part<T, true>(x + i, n, sums, steps) : add_part<T, false>(x + i, n, sums, steps);
     steps.finish(reinterpret_cast<const typename Bits<T>::Unsigned*>(x + i), n);
-    if ((i + kPart) % kFlush == 0) sums.flush(tile);
   }
   sums.flush(tile);
-}
-
-template <class T> static void clean(const T* from, size_t count, double* to) {
-  for (size_t i = 0; i < count; ++i) {
-    const bool finite = (bit_cast<typename Bits<T>::Unsigned>(from[i]) & kMagnitude<Wide<T>>) < Wide<T>::kInfinity;
-    to[i] = finite ? double(from[i]) : 0.0;
-  }
 }
 
 template <class T> static void refine_floats(RefineJob& job, const ErrorJob& errors) {
@@ -160,19 +207,9 @@ template <class T> static void refine_floats(RefineJob& job, const ErrorJob& err
   Refiner<Raw> refiner(job);
   Sifted<Raw> sifted(refiner);
   ErrorSums<T> sums(errors);
-  ErrorSums<double> wide_sums(errors);
-  NoSteps nothing;
-  const bool ordinary = sizeof(T) == 8 || (errors.peak > 0x1p-40 && errors.peak < 0x1p60);
   for (size_t start = 0, t = 0; start < job.count; start += errors.tile_elements, ++t) {
     const size_t n = job.count - start < errors.tile_elements ? job.count - start : errors.tile_elements;
-    double* tile = errors.tiles + t * kErrorFields;
-    if (ordinary && all_finite(data + start, n)) {
-      add_errors<T>(data + start, n, sums, sifted, tile);
-    } else {
-      clean(data + start, n, errors.wide);
-      add_errors<double>(errors.wide, n, wide_sums, nothing, tile);
-      for (size_t i = 0; i < n; ++i) refiner.step(bit_cast<Raw>(data[start + i]));
-    }
+    add_errors<T>(data + start, n, sums, sifted, errors.tiles + t * kErrorFields);
   }
   job.match_count = size_t(refiner.next - job.matches);
 }

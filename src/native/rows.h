@@ -1,17 +1,16 @@
 // Row-wise statistics: integer quantization error per row and per group, n:m sparsity, norms; counts interleaved.
 #pragma once
+#include <limits>
 #include <type_traits>
 
-#include "formats.h"
+#include "count.h"
 #if defined(__AVX512DQ__)
 #include <immintrin.h>
 #endif
 
 namespace ASSAY_ISA {
 
-constexpr size_t kGroup = 128;
 constexpr size_t kFlushGroups = 64;  // narrow sums are flushed to doubles after this many groups
-constexpr size_t kFlushRows = 64;    // and narrow column sums after this many rows
 
 struct RowSums {
   double energy = 0, error8_row = 0, error4_row = 0, error8_group = 0, error4_group = 0;
@@ -73,34 +72,23 @@ template <class T> struct Kept {
   }
 };
 
-struct Tally {
-  uint32_t *even, *odd;  // two tables, so that equal neighbours do not stall each other
-};
-
-// Counts kCount values; loads whole words and shifts them, because loads are the bottleneck.
-template <class S, int kCount> static inline void count_part(const uint16_t* halves, Tally tally) {
-  constexpr int kPerWord = 4 / S::kCountStride, kBit = 16 * S::kCountOffset, kStep = 16 * S::kCountStride;
-#pragma GCC unroll 16
-  for (int i = 0; i < kCount; i += kPerWord) {
-    uint64_t word;
-    std::memcpy(&word, halves + i * S::kCountStride, sizeof word);
-#pragma GCC unroll 4
-    for (int k = 0; k < kPerWord; ++k) ++((i + k) & 1 ? tally.odd : tally.even)[word >> (kBit + k * kStep) & 0xffff];
-  }
-}
-
-// The largest magnitude, as a pattern, of the group at `from`, which has min(left, kGroup) values.
-template <class S> static inline typename S::Order peak_of(const typename S::Raw* from, size_t left) {
+// The largest magnitude, as a pattern, of the group at `from`, which has min(left, kGroup) values; kFinite ignores
+// non-finite values.
+template <class S, bool kFinite> static inline typename S::Raw peak_of(const typename S::Raw* from, size_t left) {
   using Order = typename S::Order;
+  constexpr Order kLimit = Order(S::kInfinity);
   if (left >= kGroup) {
     Vec<Order> high{};
-    for (size_t i = 0; i < kGroup; i += kLanes<Order>) high = larger(high, load<Order>(from + i) & Order(kMagnitude<S>));
+    for (size_t i = 0; i < kGroup; i += kLanes<Order>) {
+      const Vec<Order> magnitude = load<Order>(from + i) & Order(kMagnitude<S>);
+      high = larger(high, kFinite ? magnitude < kLimit ? magnitude : Vec<Order>{} : magnitude);
+    }
     return largest_of<Order>(high);
   }
   Order peak = 0;
   for (size_t i = 0; i < left; ++i) {
     const Order magnitude = Order(from[i] & kMagnitude<S>);
-    peak = magnitude > peak ? magnitude : peak;
+    peak = magnitude > peak && (!kFinite || magnitude < kLimit) ? magnitude : peak;
   }
   return peak;
 }
@@ -109,80 +97,135 @@ template <class S> static inline typename S::Order peak_of(const typename S::Raw
 template <class S> struct Peaks {
   typename S::Real* groups;
   typename S::Raw whole;
-  inline void take(const typename S::Raw* row, size_t cols, size_t group) {
-    const auto peak = typename S::Raw(peak_of<S>(row + group * kGroup, cols - group * kGroup));
+  template <bool kFinite> inline void take(const typename S::Raw* row, size_t cols, size_t group) {
+    const auto peak = peak_of<S, kFinite>(row + group * kGroup, cols - group * kGroup);
     groups[group] = S::value(peak);
     whole = peak > whole ? peak : whole;
   }
-  void take_all(const typename S::Raw* row, size_t cols) {
+  template <bool kFinite> void take_all(const typename S::Raw* row, size_t cols) {
     whole = 0;
-    for (size_t g = 0; g * kGroup < cols; ++g) take(row, cols, g);
+    for (size_t g = 0; g * kGroup < cols; ++g) take<kFinite>(row, cols, g);
   }
 };
 
-// Adds one row; if kColumns, also adds the squares to `columns` in block order. Computes the peaks of the next row at the
-// same time, because counting leaves the vector units idle.
-template <class S, bool kCount, bool kColumns>
-static void add_row(const typename S::Raw* row, size_t cols, const Peaks<S>& peaks, Tally tally,
-                    typename S::Real* columns, RowSums& sums, const typename S::Raw* next, Peaks<S>& next_peaks) {
+// The values of a block whose magnitudes have patterns from `least` and below `limit`; the others become zero.
+template <class T, class Int> static inline void keep_between(Int least, Int limit, Vec<T>* x) {
+#pragma GCC unroll 8
+  for (int k = 0; k < 8; ++k) {
+    const Vec<Int> magnitude = (Vec<Int>)x[k] & Int(~typename Bits<T>::Unsigned(0) >> 1);
+    x[k] = (Vec<T>)((Vec<Int>)x[k] & (magnitude >= least) & (magnitude < limit));
+  }
+}
+
+// Loads a block with non-finite values as zero.
+template <class S> static inline void load8_finite(const typename S::Raw* from, Vec<typename S::Real>* x) {
+  using T = typename S::Real;
+  S::load8(from, x);
+  keep_between<T>(typename Bits<T>::Signed(0), bit_cast<typename Bits<T>::Signed>(S::value(S::kInfinity)), x);
+}
+
+template <class T> static inline void multiply(T factor, Vec<T>* x) {
+#pragma GCC unroll 8
+  for (int k = 0; k < 8; ++k) x[k] *= factor;
+}
+
+// Adds the squares of a block times `unit`. A square that underflows still shows that its column is not zero.
+template <class T> static inline void add_wide_squares(const Vec<T>* x, double unit, double* sums) {
+  constexpr int kBlock = 8 * kLanes<T>;
+  T values[kBlock];
+  std::memcpy(values, x, sizeof values);
+  for (int j = 0; j < kBlock; ++j) {
+    const double value = values[j] * unit, square = value * value;
+    sums[j] += sizeof(T) == 8 && value != 0 && square < __DBL_DENORM_MIN__ ? __DBL_DENORM_MIN__ : square;
+  }
+}
+
+// What all rows of a pass share. Column sums are in block order.
+template <class S> struct Pass {
+  size_t cols;
+  Tally tally;
+  typename S::Real* narrow;  // sums of the columns of ordinary rows
+  double* wide;              // and of others
+};
+
+// Adds one row; if kColumns, also its squares to those of the columns. A hard row may have non-finite values, which count
+// as zero; its sums are those of the row times `scale`. Computes the peaks of the next row at the same time, because
+// counting leaves the vector units idle.
+template <class S, bool kColumns, bool kHard>
+static RowSums add_row(const Pass<S>& pass, const typename S::Raw* row, const Peaks<S>& peaks, typename S::Real scale,
+                       const typename S::Raw* next, Peaks<S>& next_peaks) {
   using T = typename S::Real;
   constexpr int kN = kLanes<T>;
   constexpr size_t kBlock = 8 * kN;
-  const Scale<T> whole(S::value(peaks.whole));
+  constexpr int kPart = kN * sizeof *row < 8 ? 8 : kN * sizeof *row;  // bytes to count at once
+  const Tally tally = pass.tally;
+  T* const narrow = pass.narrow;
+  double* const wide = pass.wide;
+  const size_t cols = pass.cols, groups = (cols + kGroup - 1) / kGroup;
+  RowSums sums;
+  const Scale<T> whole(scale * S::value(peaks.whole));
+  // Values far below the peak add nothing, but as denormal numbers they would take long to multiply.
+  using Int = typename Bits<T>::Signed;
+  const T up = scale > 1 ? scale : 1, down = scale < 1 ? scale : 1;
+  const Int least = bit_cast<Int>(S::value(peaks.whole) * up * T(sizeof(T) == 4 ? 0x1p-40 : 0x1p-400));
   next_peaks.whole = 0;
-  const size_t groups = (cols + kGroup - 1) / kGroup;
   for (size_t start = 0; start < groups; start += kFlushGroups) {
     const size_t stop = start + kFlushGroups < groups ? start + kFlushGroups : groups;
     Vec<T> energy{}, error8{}, error4{}, grouped8{}, grouped4{};
     Kept<T> kept;
-    for (size_t g = start; g < stop; ++g) {
-      const typename S::Raw* from = row + g * kGroup;
-      typename S::Raw padded[kGroup];
-      const bool whole_group = cols - g * kGroup >= kGroup;
-      if (!whole_group) {
-        const size_t left = cols - g * kGroup;
-        std::memset(padded, 0, sizeof padded);
-        std::memcpy(padded, from, left * sizeof *from);
-        const uint16_t* halves = reinterpret_cast<const uint16_t*>(from);
-        if (kCount)
-          for (size_t i = 0; i < left; ++i) ++tally.even[halves[i * S::kCountStride + S::kCountOffset]];
-        from = padded;
-      }
+    const size_t whole_stop = stop * kGroup <= cols ? stop : stop - 1;
+    Spread<S> spread(row + start * kGroup, whole_stop - start);
+    const auto add_group = [&](auto counting, const typename S::Raw* from, size_t g) __attribute__((always_inline)) {
+      const char* counted = decltype(counting)::value ? spread.prepare(from) : nullptr;
       for (size_t line = 0; next && line < kGroup * sizeof *from; line += 64)
         __builtin_prefetch(reinterpret_cast<const char*>(next + cols + g * kGroup) + line);
-      const Scale<T> own(peaks.groups[g]);
+      const Scale<T> own(scale * peaks.groups[g]);
       Vec<T> group8{}, group4{};
-      const bool counting = kCount && whole_group;
-      const auto block = [&](auto count_here, const typename S::Raw* at, size_t position) __attribute__((always_inline)) {
+      for (size_t b = 0; b < kGroup; b += kBlock) {
         Vec<T> x[8];
-        S::load8(at, x);
-        const uint16_t* halves = reinterpret_cast<const uint16_t*>(at);
+        if constexpr (kHard) {
+          load8_finite<S>(from + b, x);
+          multiply<T>(up, x);
+          if (kColumns) add_wide_squares<T>(x, 1 / double(up), wide + g * kGroup + b);
+          keep_between<T>(least, std::numeric_limits<Int>::max(), x);
+          multiply<T>(down, x);
+        } else {
+          S::load8(from + b, x);
+        }
 #pragma GCC unroll 8
         for (int k = 0; k < 8; ++k) {
-          error8 += rounding<T>(x[k], whole.inverse8);
-          error4 += rounding<T>(x[k], whole.inverse4);
-          group8 += rounding<T>(x[k], own.inverse8);
-          group4 += rounding<T>(x[k], own.inverse4);
+          if (S::kRounded) {
+            error8 += rounding<T>(x[k], whole.inverse8);
+            error4 += rounding<T>(x[k], whole.inverse4);
+            group8 += rounding<T>(x[k], own.inverse8);
+            group4 += rounding<T>(x[k], own.inverse4);
+          }
           const Vec<T> square = x[k] * x[k];
           energy += square;
-          if (kColumns) {
-            T* place = columns + position + k * kN;
+          if (kColumns && !kHard) {
+            T* place = narrow + g * kGroup + b + k * kN;
             store(place, load<T>(place) + square);
           }
-          if (decltype(count_here)::value) {
-            count_part<S, kN>(halves + k * kN * S::kCountStride, tally);
-          }
+          const size_t at = b * sizeof *from + k * kN * sizeof *from;
+          if (decltype(counting)::value && at % kPart == 0) count_part<S, kPart>(counted + at, tally);
         }
         kept.add(x);
-      };
-      for (size_t b = 0; b < kGroup; b += kBlock) {
-        if (counting) block(std::true_type{}, from + b, g * kGroup + b);
-        else block(std::false_type{}, from + b, g * kGroup + b);
       }
-      if (next) next_peaks.take(next, cols, g);
-      grouped8 += group8 * T(own.square8);
-      grouped4 += group4 * T(own.square4);
+      if (S::kRounded) {
+        if (next) next_peaks.template take<false>(next, cols, g);
+        grouped8 += group8 * T(own.square8);
+        grouped4 += group4 * T(own.square4);
+      }
+    };
+    for (size_t g = start; g < whole_stop; ++g) add_group(std::true_type{}, row + g * kGroup, g);
+    if (whole_stop < stop) {
+      const size_t left = cols - whole_stop * kGroup;
+      typename S::Raw padded[kGroup] = {};
+      std::memcpy(padded, row + whole_stop * kGroup, left * sizeof *row);
+      count_rest<S>(padded, left, tally);
+      add_group(std::false_type{}, padded, whole_stop);
     }
+    spread.settle(tally);
     sums.energy += sum_of<T>(energy);
     sums.error8_row += sum_of<T>(error8) * whole.square8;
     sums.error4_row += sum_of<T>(error4) * whole.square4;
@@ -193,6 +236,7 @@ static void add_row(const typename S::Raw* row, size_t cols, const Peaks<S>& pea
     sums.kept_2_4 += first + sum_of<T>(kept.second);
     sums.kept_4_8 += sum_of<T>(kept.four_of_eight);
   }
+  return sums;
 }
 
 }  // namespace ASSAY_ISA

@@ -108,10 +108,12 @@ static void sum_errors(const Table& table, double peak, double* out) {
     const Doubles scaled = v / peak * 57344.0, d = (scaled - rounded<double, 2, -14>(scaled)) * unit5;
     return d * d;
   });
-  out[kBF16] = table.sum([](Doubles v) {
-    const Doubles d = v - rounded<double, 7, -126>(v);
+  const auto fits = [](Doubles v) { return magnitude_of(v) < kBF16Overflow; };
+  out[kBF16] = table.sum([=](Doubles v) {
+    const Doubles d = where<double>(fits(v), v - rounded<double, 7, -126>(v));
     return d * d;
   });
+  out[kBF16Overflows] = table.sum([=](Doubles v) { return where<double>(~fits(v), splat(1.0)); });
 }
 
 static void summary(const SummaryJob& job) {

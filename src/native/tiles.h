@@ -5,73 +5,61 @@
 
 namespace ASSAY_ISA {
 
-template <class S> static bool ordinary(typename S::Raw peak) {
-  if (peak >= S::kInfinity) return false;
-  if (sizeof(typename S::Real) == 8 || peak == 0) return true;
-  const float value = float(S::value(peak));  // squares and reciprocals stay well inside single precision
-  return value > 0x1p-40f && value < 0x1p60f;
+// A power of two that brings a peak far from 1 near it, so that sums of squares stay well inside the precision.
+template <class S> static typename S::Real scale_for(typename S::Raw peak) {
+  using T = typename S::Real;
+  using Int = typename Bits<T>::Signed;
+  constexpr Int kNear = sizeof(T) == 4 ? 40 : 400, kBias = Bits<T>::kBias;
+  const Int exponent = bit_cast<Int>(S::value(peak)) >> Bits<T>::kMantissa;
+  if (peak == 0 || (exponent > kBias - kNear && exponent < kBias + kNear)) return 1;
+  return bit_cast<T>((exponent < 2 * kBias ? 2 * kBias - exponent : 1) << Bits<T>::kMantissa);
 }
 
-template <class S> static void count_row(const typename S::Raw* row, size_t cols, Tally tally) {
-  const uint16_t* halves = reinterpret_cast<const uint16_t*>(row) + S::kCountOffset;
-  for (size_t i = 0; i < cols; ++i) ++(i & 1 ? tally.odd : tally.even)[halves[i * S::kCountStride]];
-}
-
-// Adds a row with non-finite or very large or small values: in double precision, with non-finite values as zero.
-template <class S>
-static void add_hard_row(const typename S::Raw* row, size_t cols, const Scratch& scratch, ColumnSums columns, RowSums& sums) {
-  for (size_t i = 0; i < cols; ++i) {
-    const bool finite = (row[i] & kMagnitude<S>) < S::kInfinity;
-    scratch.wide_row[i] = finite ? double(S::value(row[i])) : 0.0;
-  }
-  if (columns.high) add_squares<S>(scratch.wide_row, cols, columns);
-  using Double = Wide<double>;
-  const uint64_t* raw = reinterpret_cast<const uint64_t*>(scratch.wide_row);
-  Peaks<Double> peaks{scratch.wide_peaks, 0}, none{nullptr, 0};
-  peaks.take_all(raw, cols);
-  add_row<Double, false, false>(raw, cols, peaks, Tally{}, nullptr, sums, nullptr, none);
-}
-
-static void finish_row(const RowSums& row, double* tile) {
-  const double norm = __builtin_sqrt(row.energy);
+// Adds the sums of a row that was scaled.
+static void finish_row(const RowSums& row, double scale, bool dead, double* tile) {
+  const double undo = scale == 1 ? 1 : 1 / scale, norm = __builtin_sqrt(row.energy) * undo;
   const double sums[] = {row.energy,       row.error8_row, row.error4_row, row.error8_group,
                          row.error4_group, row.kept_1_4,   row.kept_2_4,   row.kept_4_8};
-  for (int i = 0; i < 8; ++i) tile[i] += sums[i];
+  for (int i = 0; i < 8; ++i) tile[i] += sums[i] * undo * undo;
   tile[kNormMin] = norm < tile[kNormMin] ? norm : tile[kNormMin];
   tile[kNormMax] = norm > tile[kNormMax] ? norm : tile[kNormMax];
   tile[kNormSum] += norm;
-  tile[kDeadRows] += row.energy == 0;
+  tile[kDeadRows] += dead;
 }
 
-template <class S, bool kCount>
-static void sweep(const RowJob& job, const Scratch& scratch) {
+template <class S, bool kColumns> static void sweep(const RowJob& job, const Scratch& scratch) {
   using T = typename S::Real;
   const auto* data = static_cast<const typename S::Raw*>(job.data);
   Peaks<S> peaks{static_cast<T*>(scratch.peaks), 0}, next_peaks{peaks.groups + (job.cols + kGroup - 1) / kGroup, 0};
-  T* narrow = static_cast<T*>(scratch.narrow);
-  const Tally tally{job.counts, job.counts ? job.counts + 65536 : nullptr};
-  const ColumnSums columns{job.column_high, job.column_low};
-  if (job.rows) peaks.take_all(data, job.cols);
+  constexpr bool kMayBeHard = S::kInfinity <= kMagnitude<S>;
+  const Pass<S> pass{job.cols, {job.counts, job.counts + kPatterns}, static_cast<T*>(scratch.narrow), scratch.wide};
+  if (S::kRounded) peaks.template take_all<false>(data, job.cols);
   for (size_t first = 0, t = 0; first < job.rows; first += job.tile_rows, ++t) {
     double* tile = job.tiles + t * job.tile_stride;
     tile[kNormMin] = __DBL_MAX__;
     const size_t last = first + job.tile_rows < job.rows ? first + job.tile_rows : job.rows;
+    size_t flushed = first;
+    bool narrow = false;  // whether narrow column sums may be smaller than they should
     for (size_t r = first; r < last; ++r) {
       const typename S::Raw* row = data + r * job.cols;
       const typename S::Raw* next = r + 1 < job.rows ? row + job.cols : nullptr;
-      RowSums sums;
-      if (ordinary<S>(peaks.whole)) {
-        const auto add = columns.high ? add_row<S, kCount, true> : add_row<S, kCount, false>;
-        add(row, job.cols, peaks, tally, narrow, sums, next, next_peaks);
-      } else {
-        if (kCount) count_row<S>(row, job.cols, tally);
-        add_hard_row<S>(row, job.cols, scratch, columns, sums);
-        if (next) next_peaks.take_all(next, job.cols);
+      T scale = 1;
+      bool hard = false;
+      if (kMayBeHard) {
+        hard = peaks.whole >= S::kInfinity;
+        if (hard) peaks.template take_all<true>(row, job.cols);
+        if (S::kUnderflows) scale = scale_for<S>(peaks.whole);
+        hard |= scale != 1;
       }
+      const auto add = hard ? add_row<S, kColumns, kMayBeHard> : add_row<S, kColumns, false>;
+      const RowSums sums = add(pass, row, peaks, scale, next, next_peaks);
+      finish_row(sums, scale, S::kRounded ? peaks.whole == 0 : sums.energy == 0, tile);
+      narrow |= S::kUnderflows && !hard && peaks.whole != 0;
       std::swap(peaks, next_peaks);
-      finish_row(sums, tile);
-      if (columns.high && ((r - first + 1) % kFlushRows == 0 || r + 1 == last))
-        flush_columns(narrow, (job.cols + kGroup - 1) / kGroup * kGroup, columns.high, columns.low);
+      if (kColumns && (r + 1 - flushed == kFlushRows || r + 1 == last)) {
+        flush_columns<S>(pass, data + flushed * job.cols, r + 1 - flushed, narrow, job);
+        flushed = r + 1, narrow = false;
+      }
     }
   }
 }

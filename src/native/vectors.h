@@ -34,12 +34,6 @@ template <class T> static inline Vec<T> splat(T value) { return Vec<T>{} + value
 template <class V> static inline V larger(V a, V b) { return a > b ? a : b; }
 template <class V> static inline V smaller(V a, V b) { return a < b ? a : b; }
 
-template <class T> static inline double sum_of(Vec<T> v) {
-  double total = 0;
-  for (int i = 0; i < kLanes<T>; ++i) total += double(v[i]);
-  return total;
-}
-
 // Shuffles two vectors: Rule maps each lane of the result to a lane of their concatenation.
 template <class Rule, class V, int... I>
 static inline V pick(V a, V b, std::integer_sequence<int, I...>) {
@@ -59,6 +53,20 @@ template <int kOdd> struct Quadruples {
 template <int kStep> struct Fold {
   static constexpr int at(int i, int n) { return (i + kStep) % n; }
 };
+
+template <int kStep> static inline double folded_sum(Vec<double> v) {
+  if constexpr (kStep == 0) return v[0];
+  else return folded_sum<kStep / 2>(v + pick<Fold<kStep>, double>(v, v));
+}
+// The sum of all lanes, in double precision.
+template <class T> static inline double sum_of(Vec<T> v) {
+  typedef T Part __attribute__((vector_size(kLanes<double> * sizeof(T))));
+  Part parts[kLanes<T> / kLanes<double>];
+  std::memcpy(parts, &v, sizeof v);
+  Vec<double> total{};
+  for (const Part& part : parts) total += __builtin_convertvector(part, Vec<double>);
+  return folded_sum<kLanes<double> / 2>(total);
+}
 
 // Afterwards v[k] has element k of every quadruple, one quadruple per lane.
 template <class T> static inline void transpose4(Vec<T>* v) {
@@ -89,6 +97,11 @@ template <class T> struct Largest<T, 0> {
   static inline T of(Vec<T> v) { return v[0]; }
 };
 template <class T> static inline T largest_of(Vec<T> v) { return Largest<T, kLanes<T> / 2>::of(v); }
+// Of bytes that are not negative: few processors can shuffle single bytes.
+template <> inline int8_t largest_of<int8_t>(Vec<int8_t> v) {
+  const auto pairs = (Vec<int16_t>)v;
+  return int8_t(largest_of<int16_t>(larger(pairs & int16_t(255), pairs >> 8)));
+}
 
 // Whether any lane is not zero.
 template <class T> static inline bool any_of(Vec<T> v) {

@@ -32,6 +32,16 @@ class EncodedBytes(Struct, frozen=True, omit_defaults=True, gc=False):
     """Dtype of the decoded numbers, if it differs from the entry's."""
     plain: bytes | None = None
     """The decoded bytes, if they were few and have already been read."""
+    crc: int | None = None
+    """CRC-32 of all decoded bytes, verified as they are decoded; None if unknown."""
+
+
+class Checksum(Struct, frozen=True, gc=False):
+    """The CRC-32 that a zip archive states for a record."""
+
+    span: ByteRange
+    """The whole record as it is stored; it may hold more than one tensor."""
+    crc: int
 
 
 class Entry(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -58,6 +68,9 @@ class Entry(Struct, frozen=True, omit_defaults=True, gc=False):
     """Index of the first entry with the same storage, if this is another view of it."""
     encoded: EncodedBytes | None = None
     """Set if its numbers must be decoded."""
+    checksum: Checksum | None = None
+    """The checksum of the stored record that its bytes are in; None if there is none, or if it is verified while it
+    is decoded."""
     role: str = ""
     """`parameter`, `buffer`, `attribute` (neither, but of a module), `constant` (of the code); empty if unknown."""
 
@@ -94,7 +107,7 @@ class Checkpoint(Struct, frozen=True):
     """The tensors, modules and metadata of a checkpoint file or directory."""
 
     format: str
-    """`safetensors`, `torch-zip`, `torchscript`, `pt2`, `gguf`, `dcp`, `torch-legacy` or `pickle`."""
+    """`safetensors`, `torch-zip`, `torchscript`, `pt2`, `gguf`, `npy`, `npz`, `dcp`, `torch-legacy` or `pickle`."""
     path: str
     entries: list[Entry]
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -107,6 +120,8 @@ class Checkpoint(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     """Missing or damaged parts; the rest was read."""
+    holds: str = ""
+    """What the file contains if it has neither tensors nor modules: `a pickle of an empty dictionary`."""
 
 
 def alignment(offset: int) -> int:

@@ -7,8 +7,8 @@ import re
 import stat
 import threading
 import weakref
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from assay.checkpoint.entries import EncodedBytes
 from assay.checkpoint.remote import RemoteFile, is_url, reason, remote_names
@@ -49,6 +49,14 @@ class Region:
     def read(self, offset: int, length: int) -> bytes:
         """Exactly `length` bytes from `offset`."""
         return self.file.read(self._file_offset(offset, length), length)
+
+    def read_into(self, offset: int, view: memoryview) -> None:
+        """Fill `view` with the bytes from `offset`; a local file is not copied twice."""
+        position = self._file_offset(offset, len(view))
+        if isinstance(self.file, LocalFile):
+            self.file.read_into(position, view)
+        else:
+            view[:] = self.file.read(position, len(view))
 
     def read_many(self, offsets: Sequence[int], length: int) -> list[bytes]:
         """`length` bytes at each of `offsets`."""
@@ -124,18 +132,28 @@ class LocalFile:
 
     def read(self, offset: int, length: int) -> bytes:
         """Exactly `length` bytes from `offset`, or a `ReadError`."""
+        data: bytes = self._calling(os.pread, length, offset)
+        if len(data) == length:
+            return data
+        # Interrupted, or past the end: rare, so the bytes may be copied.
+        whole = bytearray(length)
+        self.read_into(offset, memoryview(whole))
+        return bytes(whole)
+
+    def read_into(self, offset: int, view: memoryview) -> None:
+        """Fill `view` with the bytes from `offset`, or raise a `ReadError`."""
+        done = 0
+        while done < len(view):
+            more = self._calling(os.preadv, [view[done:]], offset + done)
+            if not more:
+                raise truncated(self.path, f"it ends before byte {offset + len(view)}")
+            done += more
+
+    def _calling(self, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            data = os.pread(self._handle, length, offset)
-            while 0 < len(data) < length:
-                more = os.pread(self._handle, length - len(data), offset + len(data))
-                if not more:
-                    break
-                data += more
+            return call(self._handle, *arguments)
         except (OSError, OverflowError) as error:
             raise ReadError(f"cannot read {one_line(self.path)}: {reason(error)}") from error
-        if len(data) != length:
-            raise truncated(self.path, f"it ends before byte {offset + length}")
-        return data
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each (offset, length)."""
@@ -202,6 +220,8 @@ def inside(folder: str, name: str) -> str:
     if is_url(folder):
         return f"{folder.rstrip('/')}/{name}"
     path = os.path.join(folder, name)
+    if not os.path.lexists(path):  # reported as missing; resolving 200,000 paths would take seconds
+        return path
     real = os.path.realpath(path)
     if not any(os.path.commonpath([root, real]) == root for root in _roots(folder)):
         raise ReadError(

@@ -5,6 +5,8 @@ Statistics cover finite values; NaN and infinities are counted separately. Unkno
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec import Struct, field
 
 from assay.display import Displayed
@@ -12,6 +14,8 @@ from assay.document.provenance import Provenance
 
 QUANTILES = (0.0, 0.001, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999, 1.0)
 """The probabilities of the quantiles, which are interpolated linearly."""
+PRUNE_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+"""Shares of the weights, smallest first, that the magnitude-pruning curve sets to zero."""
 
 
 class Histogram(Struct, frozen=True):
@@ -59,9 +63,16 @@ class Rounding(Struct, frozen=True, omit_defaults=True):
     scope: str
     """The values that share a scale: `none`, `tensor`, `channel` (one row) or `group128` (128 along a row)."""
     sqnr_db: float | None = None
-    """Signal-to-quantization-noise ratio in dB; null if nothing is lost."""
+    """Signal-to-quantization-noise ratio in dB; null if nothing is lost, or if values overflow."""
     exact: bool = False
     """Whether nothing is lost, or less than float32 can resolve (120 dB)."""
+    overflows: int = 0
+    """Number of values that become infinite, because they are beyond the format's largest."""
+
+    @property
+    def level(self) -> float | None:
+        """The ratio in dB: infinite if nothing is lost, minus infinite if values overflow."""
+        return inf if self.exact else -inf if self.overflows else self.sqnr_db
 
 
 class Spectral(Struct, frozen=True, omit_defaults=True):
@@ -74,13 +85,15 @@ class Spectral(Struct, frozen=True, omit_defaults=True):
     provably, the largest."""
     stable_rank: float
     """The sum of squares divided by the square of the largest singular value; 0 for a matrix of zeros."""
-    effective_rank: float | None = None
-    """Upper bound of the exponential of the spectrum's entropy: energy beyond the converged singular values counts as
-    spread evenly; null if not computed."""
+    effective_rank_least: float
+    """Lower bound of the effective rank, the exponential of the entropy of σ²/Σσ²: what is not in the converged
+    singular values is in as few directions as possible, none larger than `norm`."""
+    effective_rank_most: float
+    """Upper bound of the effective rank: the rest is spread evenly. Equal to the lower one if all are known."""
     singular_values: tuple[float, ...] = ()
-    """The converged singular values, largest first."""
+    """The converged singular values, largest first; all of them if the smaller side is at most 128."""
     steps: int = 0
-    """Number of iterations."""
+    """Number of iterations; 0 if all singular values were computed at once."""
 
 
 class TensorStatistics(Displayed, Struct, frozen=True, omit_defaults=True):
@@ -117,7 +130,8 @@ class TensorStatistics(Displayed, Struct, frozen=True, omit_defaults=True):
             bins, 6 if they fill them evenly, at most log2 of their number. The same for every dtype and size.
         entropy_bytes: Bytes that an ideal order-0 entropy coder needs, without its tables. It codes 8- and 16-bit
             values whole, and the 16-bit parts of wider ones separately.
-        distinct: Number of distinct values; null above 4,096 for 32- and 64-bit types.
+        distinct: Number of distinct values; for 32- and 64-bit types null above 4,096, except in tensors of at most
+            16,384 values.
         pruning: Points of the magnitude-pruning curve.
         n_of_m: The share of the sum of squares that `1:4`, `2:4` and `4:8` sparsity along the rows keeps.
         rows: Norms of the rows; null unless it is a matrix.
@@ -167,6 +181,11 @@ class TensorStatistics(Displayed, Struct, frozen=True, omit_defaults=True):
     bits_for_db: float | None = None
     spectral: Spectral | None = None
     content: str = ""
+
+    @property
+    def numbers(self) -> int:
+        """The real numbers that its statistics are of: two per complex element."""
+        return 2 * self.count if self.dtype.startswith("complex") else self.count
 
 
 class WeightTotals(Struct, frozen=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 import subprocess
 import sys
 import types
+import warnings
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 import numpy as np
@@ -221,6 +223,23 @@ def test_the_error_for_a_ray_that_cannot_be_imported_is_one_line(monkeypatch):
         cluster.import_ray()
 
 
+def test_a_cluster_is_started_without_a_dashboard_logs_or_usage_statistics(monkeypatch):
+    seen = {}
+
+    def init(**options):
+        warnings.warn("this will change in future versions of Ray", FutureWarning, stacklevel=1)
+        seen.update(options, usage=os.environ.get("RAY_USAGE_STATS_ENABLED"))
+
+    ray = types.ModuleType("ray")
+    ray.is_initialized, ray.init, ray.shutdown = (lambda: False), init, (lambda: None)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED", raising=False)
+    with cluster.connected_ray(workers=2):
+        assert "RAY_USAGE_STATS_ENABLED" not in os.environ
+    assert (seen["usage"], seen["include_dashboard"], seen["log_to_driver"]) == ("0", False, False)
+    assert seen["logging_level"] == logging.ERROR
+
+
 def test_neither_torch_nor_ray_is_imported():
     script = (
         "import sys; from assay.checkpoint.statistics import engine, ray_engine\n"
@@ -235,6 +254,7 @@ def test_without_the_native_module_the_reference_gives_the_same_statistics(model
     script = """
 import sys
 sys.modules["assay.checkpoint.statistics._kernel"] = None
+import logging
 import os
 import pickle
 from assay.checkpoint.statistics.engine import run

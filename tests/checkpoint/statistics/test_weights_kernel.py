@@ -14,7 +14,8 @@ from weight_tensors import encoded
 from assay.checkpoint.statistics import reference
 from assay.checkpoint.statistics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64
 from assay.checkpoint.statistics.kernel import is_native, kernel
-from assay.checkpoint.statistics.layout import ROW_FIELDS, SUM_FIELDS
+from assay.checkpoint.statistics.layout import BINS, PRUNE_SHARES, ROW_FIELDS, SUM_FIELDS, TABLE_FIELDS
+from assay.document.weights import QUANTILES
 
 pytestmark = pytest.mark.skipif(not is_native(), reason="the native kernel is not built")
 
@@ -54,7 +55,7 @@ def assert_same_records(actual, expected):
 def test_rows(dtype, kind):
     for rows, cols in SHAPES:
         data = data_of(kind, (rows, cols), dtype)
-        arguments = (data, FORMATS[dtype], rows, cols, 2, True, True)
+        arguments = (data, FORMATS[dtype], rows, cols, 2, True)
         actual, expected = kernel.rows(*arguments), reference.rows(*arguments)
         for one, other in zip((*actual[0], actual[3]), (*expected[0], expected[3]), strict=True):
             np.testing.assert_array_equal(one, other)
@@ -102,7 +103,6 @@ def test_integers(format):
 def test_counting_and_digests():
     data = np.random.default_rng(6).integers(0, 256, 30_002, dtype=np.uint8)
     np.testing.assert_array_equal(kernel.count16(data), reference.count16(data))
-    np.testing.assert_array_equal(kernel.count8(data), reference.count8(data))
     np.testing.assert_array_equal(kernel.digests(data, 9000), reference.digests(data, 9000))
     changed = data.copy()
     changed[12_345] ^= 0x80
@@ -124,11 +124,39 @@ def test_digest_of_a_negated_tensor_differs():
 def test_distinct(item):
     data = np.repeat(np.random.default_rng(8).integers(0, 40, 500), np.arange(500) % 70 + 1)
     data = data.astype(f"<u{item}").view(np.uint8)
-    values, counts = kernel.distinct(data, item, 50)
-    order = values[0].argsort()
-    np.testing.assert_array_equal((values[0][order], counts[0][order]), np.vstack(reference.distinct(data, item, 50)))
+    np.testing.assert_array_equal(kernel.distinct(data, item, 50), reference.distinct(data, item, 50))
     assert kernel.distinct(data, item, 20)[0].size == reference.distinct(data, item, 20)[0].size == 21
     assert kernel.distinct(data[: 3 * item], item, 20)[1].sum() == 3
+
+
+@pytest.mark.parametrize("item", [4, 8])
+@pytest.mark.parametrize("count", [0, 1, 127, 128, 2048, 65_536])
+@pytest.mark.parametrize("kind", ["normal", "bits", "few", "equal", "whole"])
+def test_every_distinct_value_of_a_small_tensor(item, count, kind):
+    """Ascending by bit pattern, with their counts, whatever digits the values share."""
+    generator = np.random.default_rng(14)
+    values = {
+        "normal": lambda: generator.standard_normal(count).astype(f"<f{item}"),
+        "bits": lambda: generator.integers(0, 1 << 8 * item, count, dtype=np.uint64).astype(f"<u{item}"),
+        "few": lambda: generator.integers(0, 300, count).astype(f"<f{item}"),
+        "equal": lambda: np.full(count, -1.5, dtype=f"<f{item}"),
+        "whole": lambda: generator.integers(-9, 9, count).astype(f"<i{item}"),
+    }[kind]()
+    expected = np.unique(values.view(f"<u{item}"), return_counts=True)
+    for limit in (65_536, max(count, 1)):
+        found, counts = kernel.distinct(values.view(np.uint8), item, limit)
+        np.testing.assert_array_equal((found[0], counts[0]), expected)
+
+
+@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
+def test_entropy(kind):
+    generator = np.random.default_rng(15)
+    for counts in (generator.poisson(3, 65_536), generator.poisson(9000, 1000), [0, 7, 0], [5, 5, 5, 5], [0], []):
+        table = np.array(counts, dtype=kind)
+        shares = table[table > 0] / np.longdouble(max(1, table.sum()))
+        expected = float(-(shares * np.log2(shares)).sum())
+        assert kernel.entropy(table) == pytest.approx(expected, rel=1e-12, abs=1e-13)
+        assert reference.entropy(table) == pytest.approx(expected, rel=1e-12, abs=1e-13)
 
 
 def test_sorted():
@@ -155,7 +183,7 @@ def test_magnitudes(item, counted):
 
 
 @pytest.mark.parametrize("kind", ["normal", "one", "negative", "zero", "tiny", "huge", "integers"])
-def test_summary(kind):
+def test_table(kind):
     generator = np.random.default_rng(11)
     values = {
         "normal": generator.standard_normal(1234),
@@ -166,26 +194,25 @@ def test_summary(kind):
         "huge": generator.standard_normal(9) * 1e200,
         "integers": np.arange(-40.0, 60.0),
     }[kind]
-    values = np.unique(values)
-    counts = generator.integers(1, 90, values.size).astype(np.uint64)
-    n = int(counts.sum())
-    ranks = np.unique(np.linspace(0, n - 1, 13).astype(np.int64)).astype(np.float64)
-    edges = np.linspace(values[0], values[-1], 9)[1:-1] if values.size > 1 else np.zeros(0)
-    removed = np.array([n * part // 100 for part in (0, 10, 25, 50, 75, 90, 99)], dtype=np.float64)
-    arguments = (values, counts, ranks, edges, removed, 1e-3)
+    raws = np.sort(np.unique(np.concatenate((values, [np.nan, np.inf, -0.0]))).view("<u8"))
+    counts = generator.integers(1, 90, raws.size).astype(np.uint64)
+    form = (np.zeros(0), FLOAT64, 0, 64, np.finfo("<f8").tiny, np.array(QUANTILES), np.array(PRUNE_SHARES), 1e-3)
     with np.errstate(over="ignore", invalid="ignore"):
-        actual, expected = kernel.summary(*arguments)[0], reference.summary(*arguments)[0]
-    size = float((counts * np.abs(values)).max())
+        actual, expected = (module.table(raws, counts, counts * 3, *form)[0] for module in (kernel, reference))
+    facts, sums = slice(0, len(TABLE_FIELDS)), slice(len(TABLE_FIELDS), len(TABLE_FIELDS) + len(SUM_FIELDS))
+    ordered = slice(sums.stop, sums.stop + len(QUANTILES) + BINS)
+    np.testing.assert_allclose(actual[facts], expected[facts], rtol=1e-14)
+    np.testing.assert_array_equal(actual[ordered], expected[ordered])
+    exact = [sums.start + SUM_FIELDS.index(name) for name in ("n", "zeros", "near_zeros", "peak")]
+    np.testing.assert_array_equal(actual[exact], expected[exact])
+    size, energy, m2 = (expected[sums.start + SUM_FIELDS.index(name)] for name in ("l1", "energy", "m2"))
     floors = np.zeros_like(expected)
-    floors[1], floors[3] = 1e-15 * size, 1e-12 * expected[2] * np.abs(values).max()
-    finite = np.isfinite(expected) & np.isfinite(actual)
+    floors[sums.start + 1], floors[sums.start + 3] = 1e-15 * size, 1e-12 * m2 * np.abs(values).max()
     # Errors much smaller than the energy count as zero.
-    floors += 1e-25 * expected[6] if np.isfinite(expected[6]) else 0.0
+    floors += 1e-25 * energy if np.isfinite(energy) else 0.0
+    finite = np.isfinite(expected) & np.isfinite(actual)
     assert (np.abs(actual[finite] - expected[finite]) <= 1e-9 * np.abs(expected[finite]) + floors[finite]).all()
     assert np.isfinite(actual).tolist() == np.isfinite(expected).tolist()
-    places = slice(len(SUM_FIELDS), len(SUM_FIELDS) + ranks.size + edges.size + 1)
-    np.testing.assert_array_equal(actual[places], expected[places])
-    assert (actual[0], actual[7], actual[8], actual[10]) == (expected[0], expected[7], expected[8], expected[10])
 
 
 def test_tables_are_empty_after_a_call():
@@ -193,7 +220,7 @@ def test_tables_are_empty_after_a_call():
     few, many = np.arange(300, dtype="<u2").view(np.uint8), np.arange(3000, dtype="<u2").view(np.uint8)
     for _ in range(2):
         for data in (few, many):
-            (patterns, counts), *_ = kernel.rows(data, BFLOAT16, 1, data.size // 2, 1, False, True)
+            (patterns, counts), *_ = kernel.rows(data, BFLOAT16, 1, data.size // 2, 1, False)
             assert (patterns.size, set(counts[0].tolist())) == (data.size // 2, {1})
 
 
@@ -212,7 +239,7 @@ x = (np.random.default_rng(1).standard_normal((9, 1111)) * 0.02).astype("<f4")
 out = [name()]
 for format, data in ((0, (x.view("<u4") >> 16).astype("<u2")), (1, x.astype("<f2")), (2, x), (3, x.astype("<f8"))):
     raw = data.view(np.uint8).reshape(-1)
-    (patterns, counts), tiles, columns, _ = kernel.rows(raw, format, 9, 1111, 4, True, True)
+    (patterns, counts), tiles, columns, _ = kernel.rows(raw, format, 9, 1111, 4, True)
     out += [patterns.tolist(), counts.tolist(), tiles.tolist(), columns.sum(axis=0).tolist()]
 print(json.dumps(out))
 """

@@ -41,7 +41,8 @@ def merged(parts, join, order):
 
 def analysed(weight, raw, chunk_bytes, order):
     planned, layout, chunks = split(weight, raw, chunk_bytes)
-    partial = merged([first_pass(chunk, layout, data) for chunk, data in chunks], merge, order)
+    join = lambda parts: merge(parts, layout.distinct)  # noqa: E731
+    partial = merged([first_pass(chunk, layout, data) for chunk, data in chunks], join, order)
     table = counted.table_of(planned, partial)
     if table is not None:
         return counted.statistics(planned, partial, table, 30.0)
@@ -130,5 +131,6 @@ def test_an_expanded_view_is_analysed_once():
     raw = np.arange(4, dtype="<f4").tobytes()
     weight = Weight(("w",), "float32", (10**6, 10**6, 4), "file", 0, 16, (0, 0, 1))
     row = next(iter(run([weight], lambda chunk: raw[chunk.offset : chunk.offset + chunk.bytes])))[1]
-    assert (row.max, row.l1) == (3.0, 6.0)
-    assert "expanded" in row.note
+    assert (row.max, row.mean, row.l1, row.zeros) == (3.0, 1.5, 6e12, 10**12)
+    assert row.histogram.counts[0] == row.histogram.counts[-1] == 10**12
+    assert row.note == "expanded view: every stored value counts 1,000,000,000,000 times"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import cast
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-from assay.checkpoint.statistics import counted, wide
+from assay.checkpoint.statistics import counted, overlapping, wide
+from assay.checkpoint.statistics.checksums import check
 from assay.checkpoint.statistics.chunks import Chunk, ChunkPlan
+from assay.checkpoint.statistics.extremes import at_any_scale, scaled
 from assay.checkpoint.statistics.finalize import TARGET_DB, blank
 from assay.checkpoint.statistics.gathering import Read, fetch
 from assay.checkpoint.statistics.partials import Partial, Refined, merge, merge_refined
@@ -33,7 +36,12 @@ RunAll = Callable[[Iterable[Task]], Iterable[PassResult]]
 
 def work(task: Task, read: Read) -> PassResult:
     """The result of one task; reads only its chunk."""
-    data = fetch(task.chunk, read)
+    return _result(task, fetch(task.chunk, read))
+
+
+def _result(task: Task, data: NDArray[np.uint8]) -> PassResult:
+    if task.layout.exponent:
+        data = scaled(data, task.chunk.dtype, task.layout.exponent)
     if task.request is None:
         return first_pass(task.chunk, task.layout, data)
     return refining_pass(task.chunk, task.layout, task.request, data)
@@ -43,8 +51,15 @@ def analyse(plan: ChunkPlan, run_all: RunAll, target_db: float = TARGET_DB) -> T
     """All statistics of one tensor, bit for bit the same however its tasks are scheduled."""
     if not plan.chunks:
         return blank(plan.weight, note=plan.note)
-    layout = ChunkLayout.of(plan)
-    partial = merge(cast(Iterable[Partial], run_all(Task(chunk, layout) for chunk in plan.chunks)))
+    return at_any_scale(plan.dtype, lambda exponent: _analyse(plan, exponent, run_all, target_db))
+
+
+def _analyse(plan: ChunkPlan, exponent: int, run_all: RunAll, target_db: float) -> TensorStatistics:
+    layout = ChunkLayout.of(plan, exponent)
+    partials = run_all(Task(chunk, layout) for chunk in plan.chunks)
+    partial = merge(cast(Iterable[Partial], partials), layout.distinct)
+    if layout.checked and plan.weight.crc is not None:
+        check(plan.weight.file, plan.weight.crc, partial.pieces)
     table = counted.table_of(plan, partial)
     if table is not None:
         return counted.statistics(plan, partial, table, target_db)
@@ -59,5 +74,9 @@ def analyse(plan: ChunkPlan, run_all: RunAll, target_db: float = TARGET_DB) -> T
 
 def analyse_here(plan: ChunkPlan, read: Read, target_db: float = TARGET_DB) -> TensorStatistics:
     """All statistics of one tensor, computed in this thread; if there is only one chunk, it is read once."""
-    reader = cache(read) if len(plan.chunks) == 1 else read
-    return analyse(plan, lambda tasks: (work(task, reader) for task in tasks), target_db)
+    if len(plan.chunks) != 1:
+        return analyse(plan, lambda tasks: (work(task, read) for task in tasks), target_db)
+    data = fetch(plan.chunks[0], read)
+    if plan.overlapping:
+        return at_any_scale(plan.dtype, lambda exponent: overlapping.statistics(plan, data, exponent, target_db))
+    return analyse(plan, lambda tasks: (_result(task, data) for task in tasks), target_db)

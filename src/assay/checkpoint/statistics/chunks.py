@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from msgspec import Struct
 
 from assay.checkpoint.statistics.dtypes import DTYPES, DType
+from assay.checkpoint.statistics.layout import DISTINCT_LIMIT, SORTED_ELEMENTS
 from assay.errors import UsageError
 
 CHUNK_BYTES = 8 << 20
@@ -17,6 +18,11 @@ STRIDED_BYTES = 2 << 20
 TILE_ELEMENTS = 1 << 17
 MAX_ROW_LENGTH = 1 << 19
 """Longer rows are read in blocks, without statistics per row and column."""
+GATHERED_TIMES = 4
+GATHERED_ELEMENTS = 1 << 16
+"""Overlapping views of at most so many elements, or so many times what they span, are gathered as other views are."""
+OVERLAP_ELEMENTS = 1 << 20
+"""Of larger views, the stored elements are read once and counted as often as they occur; at most this many."""
 MIN_STACKED = 32
 """The kernel of a convolution is usually smaller: a matrix of a stack has at least as many rows and columns."""
 
@@ -40,6 +46,8 @@ class Weight(Struct, frozen=True, omit_defaults=True):
     problem: str = ""
     encoded: Any = None
     """How the reader decodes the stored bytes, if necessary; `offset` and `length` then count decoded bytes."""
+    crc: int | None = None
+    """The CRC-32 that the bytes must have."""
 
 
 class View(Struct, frozen=True):
@@ -84,6 +92,16 @@ class ChunkPlan(Struct, frozen=True, omit_defaults=True):
     """Whether statistics per row and per column make sense."""
     chunks: tuple[Chunk, ...]
     note: str = ""
+    repeats: int = 1
+    """How often every value that is read occurs in the tensor, an expanded view."""
+    overlapping: bool = False
+    """Whether the only chunk has the stored elements of an overlapping view, which repeats some more than others."""
+
+    @property
+    def most_distinct(self) -> int:
+        """Up to how many distinct values are counted if there are too many bit patterns to count all."""
+        is_small = sum(chunk.rows * chunk.cols for chunk in self.chunks) <= SORTED_ELEMENTS
+        return SORTED_ELEMENTS if is_small else DISTINCT_LIMIT
 
 
 def is_stack(shape: tuple[int, ...], names: Collection[str]) -> bool:
@@ -106,43 +124,90 @@ def plan(index: int, weight: Weight, chunk_bytes: int = CHUNK_BYTES) -> ChunkPla
     dtype = DTYPES.get(weight.dtype)
     if weight.problem or dtype is None:
         raise UsageError(weight.problem or f"statistics are not supported for dtype {weight.dtype}")
-    shape, strides, note = _unexpanded(weight)
+    shape, strides, repeats = unexpanded(weight)
     _check_span(weight, shape, strides, dtype)
     rows, cols = matrix_of(shape, weight.names)
+    count = rows * cols
+    if not count:
+        return ChunkPlan(weight, dtype, rows, cols, 1, False, ())
+    note = f"expanded view: every stored value counts {repeats:,} times" if repeats > 1 else ""
+    if strides is not None and repeats_much(shape, strides):
+        return _overlapping(index, weight, dtype, span(shape, strides), repeats)
     cols *= dtype.parts
-    by_rows = len(shape) > 1 and cols <= MAX_ROW_LENGTH
-    if not by_rows:
-        rows, cols = _blocks(rows * cols)
-    tile_rows = max(1, TILE_ELEMENTS // max(cols, 1))
+    by_rows = len(shape) > 1 and cols <= MAX_ROW_LENGTH and repeats == 1
+    tile_rows = max(1, TILE_ELEMENTS // cols) if by_rows else 1
     limit = chunk_bytes if strides is None else min(chunk_bytes, STRIDED_BYTES)
-    step = max(1, limit // (max(cols, 1) * dtype.bytes * tile_rows)) * tile_rows
 
-    def chunk(first: int, height: int, width: int) -> Chunk:
-        start = first * cols
+    def chunk(first: int, start: int, height: int, width: int) -> Chunk:
         offset, view = weight.offset + start * dtype.bytes, None
         if strides is not None:
             offset, view = weight.offset, View(shape, strides, weight.storage_offset, start // dtype.parts)
         return Chunk(index, weight.file, offset, height, width, weight.dtype, first, view, weight.encoded)
 
-    chunks = [chunk(first, min(step, rows - first), cols) for first in range(0, rows, step) if cols]
-    rest = math.prod(shape) * dtype.parts - rows * cols
-    if rest:
-        chunks.append(chunk(rows, 1, rest))
-    return ChunkPlan(weight, dtype, rows, cols, tile_rows, by_rows, tuple(chunks), note)
+    if by_rows:
+        step = max(1, limit // (cols * dtype.bytes * tile_rows)) * tile_rows
+        chunks = [chunk(first, first * cols, min(step, rows - first), cols) for first in range(0, rows, step)]
+    else:
+        step = max(1, limit // (TILE_ELEMENTS * dtype.bytes))
+        flat = _blocks(rows if repeats == 1 else 1, cols if repeats == 1 else rows * cols, step)
+        chunks = [chunk(*block) for block in flat]
+    return ChunkPlan(weight, dtype, rows, cols, tile_rows, by_rows, tuple(chunks), note, repeats)
 
 
-def _blocks(count: int) -> tuple[int, int]:
-    """The number and size of whole blocks of a flat tensor; the remainder becomes a separate chunk."""
-    return (1, count) if count <= TILE_ELEMENTS else (count // TILE_ELEMENTS, TILE_ELEMENTS)
+def _blocks(rows: int, cols: int, step: int) -> Iterator[tuple[int, int, int, int]]:
+    """Long rows in blocks, at most `step` whole ones at once: index, first element, number and size of the blocks.
+
+    No block has elements of two rows, so groups of values begin where their rows do.
+    """
+    index, (whole, rest) = 0, divmod(cols, TILE_ELEMENTS)
+    for row in range(rows):
+        for first in range(0, whole, step):
+            yield index + first, row * cols + first * TILE_ELEMENTS, min(step, whole - first), TILE_ELEMENTS
+        index += whole
+        if rest:
+            yield index, row * cols + whole * TILE_ELEMENTS, 1, rest
+            index += 1
 
 
-def _unexpanded(weight: Weight) -> tuple[tuple[int, ...], tuple[int, ...] | None, str]:
-    """Shape and strides with expanded dimensions reduced to size 1, and a note if there are any."""
-    if weight.strides is None:
-        return weight.shape, None, ""
+def repeats_much(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether the elements of an overlapping view are too many to gather."""
+    most = max(GATHERED_ELEMENTS, GATHERED_TIMES * span(shape, strides))
+    return math.prod(shape) > most and overlaps(shape, strides)
+
+
+def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether elements of the view may share storage: some step is not past all that smaller steps reach."""
+    reached = 0
+    for stride, size in sorted((stride, size) for stride, size in zip(strides, shape, strict=True) if size > 1):
+        if stride <= reached:
+            return True
+        reached += (size - 1) * stride
+    return False
+
+
+def span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    """The number of stored elements from the first to the last of the view."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+
+
+def _overlapping(index: int, weight: Weight, dtype: DType, spanned: int, repeats: int) -> ChunkPlan:
+    """The plan that reads the stored elements of an overlapping view once."""
+    count = math.prod(weight.shape)
+    note = f"overlapping view: its {count:,} elements are {spanned:,} stored ones"
+    if spanned > OVERLAP_ELEMENTS:
+        raise UsageError(f"{note}, the limit for statistics is {OVERLAP_ELEMENTS:,}")
+    offset, cols = weight.offset + weight.storage_offset * dtype.bytes * dtype.parts, spanned * dtype.parts
+    chunk = Chunk(index, weight.file, offset, 1, cols, weight.dtype, 0, None, weight.encoded)
+    return ChunkPlan(weight, dtype, 1, cols, 1, False, (chunk,), note, repeats, True)
+
+
+def unexpanded(weight: Weight) -> tuple[tuple[int, ...], tuple[int, ...] | None, int]:
+    """Shape and strides with expanded dimensions reduced to size 1, and how often each element is repeated."""
+    count = math.prod(weight.shape)
+    if weight.strides is None or not count:
+        return weight.shape, None, 1
     shape = tuple(1 if stride == 0 else size for size, stride in zip(weight.shape, weight.strides, strict=True))
-    note = "expanded view: its storage is analysed once" if math.prod(shape) != math.prod(weight.shape) else ""
-    return shape, weight.strides, note
+    return shape, weight.strides, count // math.prod(shape)
 
 
 def _check_span(weight: Weight, shape: tuple[int, ...], strides: tuple[int, ...] | None, dtype: DType) -> None:

@@ -1,20 +1,16 @@
-"""Moments, quantiles and histograms; used for counted values and for merged tiles."""
+"""Moments, quantiles and histograms of merged tiles."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from assay.document.weights import QUANTILES, Histogram
-
-BINS = 64
-NEAR_ZERO = 1e-3
-"""A value is near zero if its magnitude is at most this share of the root mean square."""
+from assay.checkpoint.statistics.layout import BINS
+from assay.document.weights import QUANTILES
 
 Doubles = NDArray[np.float64]
 
@@ -36,17 +32,23 @@ class Moments(Struct, frozen=True):
     @property
     def std(self) -> float:
         """The standard deviation of the population."""
-        return math.sqrt(self.m2 / self.n)
+        return math.sqrt(self.m2 / self.n) if self.m2 >= 0 else math.nan
 
     @property
     def skewness(self) -> float | None:
         """The skewness; None if all values are the same."""
-        return finite_or_none(math.sqrt(self.n) * self.m3 / self.m2**1.5) if self.m2**1.5 else None
+        spread = self.m2 * math.sqrt(self.m2)
+        return finite_or_none(math.sqrt(self.n) * self.m3 / spread) if spread else None
 
     @property
     def kurtosis(self) -> float | None:
         """The excess kurtosis (0 for a normal distribution); None if all values are the same."""
-        return finite_or_none(self.n * self.m4 / self.m2**2 - 3) if self.m2**2 else None
+        spread = self.m2 * self.m2  # a power would raise an exception if it overflowed
+        return finite_or_none(self.n * self.m4 / spread - 3) if spread else None
+
+    def repeated(self, times: int) -> Moments:
+        """The moments if every value occurs `times` times."""
+        return Moments(times * self.n, self.mean, times * self.m2, times * self.m3, times * self.m4)
 
 
 def moment_statistics(moments: Moments, l1: float, energy: float) -> dict[str, float | None]:
@@ -73,16 +75,25 @@ def joined_moments(n: Doubles, mean: Doubles, m2: Doubles, m3: Doubles, m4: Doub
         return Moments(0, 0.0, 0.0, 0.0, 0.0)
     if n.size == 1:
         return Moments(int(total), *(float(part[0]) for part in (mean, m2, m3, m4)))
-    center = float((n / total * mean).sum())
-    center += float((n / total * (mean - center)).sum())
-    d = mean - center
-    return Moments(
-        int(total),
-        center,
-        math.fsum(m2) + math.fsum(n * d**2),
-        math.fsum(m3) + math.fsum(3 * d * m2) + math.fsum(n * d**3),
-        math.fsum(m4) + math.fsum(4 * d * m3) + math.fsum(6 * d**2 * m2) + math.fsum(n * d**4),
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # of extreme values, which are analysed again
+        center = float((n / total * mean).sum())
+        center += float((n / total * (mean - center)).sum())
+        d = mean - center
+        return Moments(
+            int(total),
+            center,
+            exact_sum(m2) + exact_sum(n * d**2),
+            exact_sum(m3) + exact_sum(3 * d * m2) + exact_sum(n * d**3),
+            exact_sum(m4) + exact_sum(4 * d * m3) + exact_sum(6 * d**2 * m2) + exact_sum(n * d**4),
+        )
+
+
+def exact_sum(values: Iterable[float]) -> float:
+    """The sum, rounded once; NaN if it overflows."""
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):
+        return math.nan
 
 
 def quantile_ranks(n: int) -> list[tuple[int, float]]:
@@ -104,33 +115,15 @@ def ranks_needed(ranks: Sequence[tuple[int, float]]) -> list[int]:
     return sorted({rank for rank, _ in ranks} | {rank + 1 for rank, part in ranks if part})
 
 
-def distribution(low: float, high: float, bins: Iterable[float]) -> dict[str, Any]:
-    """The histogram and its entropy, which is the same for a type of any width and at most log2 of the count."""
-    counts = tuple(map(int, bins))
-    return {"histogram": Histogram(low, high, counts), "entropy_bits": entropy(np.array(counts))}
-
-
-def coded_bytes(parts: Iterable[NDArray[Any]]) -> int:
-    """The size that an order-0 coder reaches which codes each part of the values by itself.
-
-    `parts` has the counts of the patterns of each part: of the values for 8- and 16-bit types, else of their 16-bit
-    parts.
-    """
-    return math.ceil(sum(entropy(counts) * float(counts.sum()) for counts in parts) / 8)
-
-
-def entropy(counts: NDArray[Any]) -> float:
-    """The entropy of a distribution in bits; not part of the kernel, so that all builds agree to the last bit."""
-    used = counts[counts > 0].astype(np.float64)
-    if used.size < 2:
-        return 0.0
-    total = float(used.sum())
-    return max(0.0, math.log2(total) - float((used * np.log2(used)).sum()) / total)
-
-
 def histogram_edges(low: float, high: float) -> list[float]:
     """The inner edges of a histogram from `low` to `high`; empty if they are equal."""
     if not low < high:
         return []
     step = (high - low) / BINS if math.isfinite(high - low) else high / BINS - low / BINS
     return [index * step + low for index in range(1, BINS)]
+
+
+def code_bytes(bits: Iterable[float]) -> int:
+    """The size that an order-0 coder reaches, from the bits of each part of the values."""
+    # Rounded first, so that another order of summation does not add a byte.
+    return math.ceil(round(sum(bits) / 8, 6))

@@ -14,6 +14,7 @@ WIDE = "wide"
 """Too many bit patterns to count: the first pass takes moments and the top 16 bits, refining passes the rest."""
 
 BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, UINT32, INT64, UINT64 = range(8)
+INT8, UINT8, E4M3FN, E5M2, E4M3FNUZ, E5M2FNUZ = range(8, 14)
 """The native formats, in the kernel's order."""
 
 
@@ -25,7 +26,7 @@ class DType(Struct, frozen=True):
     """Bytes of one part (see `parts`)."""
     family: str
     native: int
-    """The kernel format that reads it; 8-bit types are converted to bfloat16 by a table. -1 if there is none."""
+    """The kernel format that reads it; -1 if there is none."""
     numpy: str = ""
     """The numpy dtype with the same numbers; empty if numpy has none."""
     real: bool = True
@@ -37,6 +38,13 @@ class DType(Struct, frozen=True):
     nan: str = "ieee"
     """How it encodes non-finite values: `ieee`, `fn` (all ones is NaN), `fnuz` (minus zero is NaN)."""
 
+    @property
+    def tiny(self) -> float:
+        """The smallest normal number; 0 for integers."""
+        if not self.real:
+            return 0.0
+        return float(np.finfo(self.numpy).tiny) if self.numpy else 2.0 ** (1 - self.float_bits[2])
+
 
 def _float(name: str, size: int, native: int, bits: tuple[int, int, int], nan: str = "ieee", parts: int = 1) -> DType:
     return DType(name, size, COUNTED, native, float_bits=bits, nan=nan, parts=parts)
@@ -46,17 +54,17 @@ _TABLE = (
     _float("bfloat16", 2, BFLOAT16, (8, 7, 127)),
     _float("float16", 2, FLOAT16, (5, 10, 15)),
     _float("complex32", 2, FLOAT16, (5, 10, 15), parts=2),
-    _float("float8_e4m3fn", 1, BFLOAT16, (4, 3, 7), "fn"),
-    _float("float8_e5m2", 1, BFLOAT16, (5, 2, 15)),
-    _float("float8_e4m3fnuz", 1, BFLOAT16, (4, 3, 8), "fnuz"),
-    _float("float8_e5m2fnuz", 1, BFLOAT16, (5, 2, 16), "fnuz"),
+    _float("float8_e4m3fn", 1, E4M3FN, (4, 3, 7), "fn"),
+    _float("float8_e5m2", 1, E5M2, (5, 2, 15)),
+    _float("float8_e4m3fnuz", 1, E4M3FNUZ, (4, 3, 8), "fnuz"),
+    _float("float8_e5m2fnuz", 1, E5M2FNUZ, (5, 2, 16), "fnuz"),
     DType("float32", 4, WIDE, FLOAT32, "<f4"),
     DType("float64", 8, WIDE, FLOAT64, "<f8"),
     DType("complex64", 4, WIDE, FLOAT32, "<f4", parts=2),
     DType("complex128", 8, WIDE, FLOAT64, "<f8", parts=2),
-    DType("int8", 1, COUNTED, BFLOAT16, "|i1", real=False),
-    DType("uint8", 1, COUNTED, BFLOAT16, "|u1", real=False),
-    DType("bool", 1, COUNTED, BFLOAT16, "|u1", real=False),
+    DType("int8", 1, COUNTED, INT8, "|i1", real=False),
+    DType("uint8", 1, COUNTED, UINT8, "|u1", real=False),
+    DType("bool", 1, COUNTED, UINT8, "|u1", real=False),
     DType("int16", 2, COUNTED, -1, "<i2", real=False),
     DType("uint16", 2, COUNTED, -1, "<u2", real=False),
     DType("int32", 4, WIDE, INT32, "<i4", real=False),
@@ -78,21 +86,6 @@ def values(name: str) -> NDArray[np.float64]:
         table = _decoded(patterns, dtype)
     table.flags.writeable = False
     return table
-
-
-@lru_cache(maxsize=32)
-def as_bfloat16(name: str) -> NDArray[np.uint16]:
-    """The bfloat16 pattern for every pattern of an 8-bit dtype; the conversion is exact."""
-    return (values(name).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-
-
-@lru_cache(maxsize=32)
-def denormal_patterns(name: str) -> NDArray[np.bool_]:
-    """Which patterns of a counted floating-point dtype are denormal: zero exponent, non-zero mantissa."""
-    exponent_bits, mantissa_bits, _ = DTYPES[name].float_bits
-    patterns = np.arange(1 << 8 * DTYPES[name].bytes, dtype=np.uint32)
-    exponent = patterns >> mantissa_bits & ((1 << exponent_bits) - 1)
-    return np.asarray((exponent == 0) & (patterns & ((1 << mantissa_bits) - 1) != 0))
 
 
 def _decoded(patterns: NDArray[np.uint16], dtype: DType) -> NDArray[np.float64]:

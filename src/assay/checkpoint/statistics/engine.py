@@ -48,7 +48,7 @@ class RetryingReader(Struct, frozen=True):
     read: Read
     retries: int
 
-    def __call__(self, chunk: Chunk) -> bytes:
+    def __call__(self, chunk: Chunk) -> bytes | memoryview:
         for _ in range(self.retries):
             try:
                 return self.read(chunk)

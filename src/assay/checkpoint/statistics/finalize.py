@@ -11,8 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.checkpoint.statistics.chunks import ChunkPlan, Weight
-from assay.checkpoint.statistics.distribution import finite_or_none
-from assay.checkpoint.statistics.layout import BITS, ERROR_FIELDS, PRUNE_SHARES, ROW_FIELDS, WIDE_FIELDS
+from assay.checkpoint.statistics.distribution import exact_sum, finite_or_none
+from assay.checkpoint.statistics.kernel import kernel
+from assay.checkpoint.statistics.layout import (
+    BITS,
+    COLUMN_FIELDS,
+    ERROR_FIELDS,
+    PRUNE_SHARES,
+    ROW_FIELDS,
+    WIDE_FIELDS,
+)
 from assay.checkpoint.statistics.partials import Partial, Tiles
 from assay.document.weights import Norms, Pruned, Rounding, TensorStatistics
 
@@ -23,21 +31,25 @@ _EXACT = 1e-12
 
 _ROW_SCHEMES = (("int8", "channel", "int8_row"), ("int4", "channel", "int4_row"))
 _GROUP_SCHEMES = (("int8", "group128", "int8_group"), ("int4", "group128", "int4_group"))
-_WHOLE_SCHEMES = (
-    ("bfloat16", "none"),
-    ("float8_e4m3fn", "tensor"),
-    ("float8_e5m2", "tensor"),
-    ("int8", "tensor"),
-    ("int4", "tensor"),
-)
-_SUMMED = tuple(name for name in ROW_FIELDS if not name.startswith("norm_m"))
+_WHOLE_SCHEMES = ("float8_e4m3fn", "float8_e5m2", "int8", "int4")
+_NO_COLUMNS = np.zeros((2, 0))
+_ROW_SUMS = (*ROW_FIELDS, *(f"column_{name}" for name in COLUMN_FIELDS))
 
-RowSums = dict[str, float | None]
-"""Sums of the row-wise fields over all tiles; None for a sum that overflowed."""
+RowSums = dict[str, float]
+"""The sums over all tiles of the row-wise fields, and the figures of the columns; of float64 they may overflow."""
 
 
 def blank(weight: Weight, problem: str = "", note: str = "") -> TensorStatistics:
     """The statistics of a tensor whose values were not read: only its name, dtype, shape and size."""
+    return _row(weight, {"problem": problem, "note": note})
+
+
+def described(plan: ChunkPlan, partial: Partial, fields: Mapping[str, Any]) -> TensorStatistics:
+    """The statistics of a tensor with these fields, its note and the digest of its content."""
+    return _row(plan.weight, {**fields, "note": plan.note, "content": _content_of(plan, partial.tiles)})
+
+
+def _row(weight: Weight, fields: Mapping[str, Any]) -> TensorStatistics:
     return TensorStatistics(
         names=weight.names,
         dtype=weight.dtype,
@@ -45,8 +57,7 @@ def blank(weight: Weight, problem: str = "", note: str = "") -> TensorStatistics
         bytes=weight.length,
         count=math.prod(weight.shape),
         alignment=weight.alignment,
-        problem=problem,
-        note=note,
+        **fields,
     )
 
 
@@ -57,57 +68,71 @@ def column(tiles: Tiles, name: str) -> NDArray[np.float64]:
 
 def error_sums(tiles: Tiles) -> dict[str, float]:
     """The sums over all tiles of the fields of the last pass."""
-    return dict(zip(ERROR_FIELDS, map(math.fsum, tiles.records.T.tolist()), strict=True))
+    return dict(zip(ERROR_FIELDS, map(exact_sum, tiles.records.T.tolist()), strict=True))
 
 
-def row_sums(tiles: Tiles) -> RowSums:
-    """The sums over all tiles of the row-wise fields of the first pass."""
-    columns = tiles.records[:, : len(ROW_FIELDS)].T.tolist()
-    return dict(zip(ROW_FIELDS, map(_sum, columns), strict=True))
-
-
-def content_of(tiles: Tiles) -> str:
-    """A digest of the whole tensor, from those of its tiles."""
-    return hashlib.blake2b(np.ascontiguousarray(tiles.digests).tobytes(), digest_size=16).hexdigest()
-
-
-def row_statistics(plan: ChunkPlan, partial: Partial, sums: RowSums) -> dict[str, Any]:
-    """The energy kept by n:m sparsity, and the norms of rows and columns."""
-    energy = sums["energy"]
-    if energy is None or any(sums[name] is None for name in _SUMMED):
+def row_sums(plan: ChunkPlan, partial: Partial) -> RowSums:
+    """The sums over all tiles of the row-wise fields of the first pass, and the figures of the columns."""
+    # The rows of a view that repeats stored values are longer than those that were read.
+    if plan.repeats > 1 or not partial.tiles.records.size:
         return {}
+    columns = _NO_COLUMNS if partial.columns is None else partial.columns
+    return dict(zip(_ROW_SUMS, kernel.row_sums(partial.tiles.records, columns)[0].tolist(), strict=True))
+
+
+def _content_of(plan: ChunkPlan, tiles: Tiles) -> str:
+    """A digest of the whole tensor, from those of its tiles."""
+    digest = hashlib.blake2b(tiles.digests.tobytes(), digest_size=16)
+    if plan.overlapping:
+        digest.update(repr((plan.weight.shape, plan.weight.strides)).encode())
+    return digest.hexdigest()
+
+
+def row_statistics(plan: ChunkPlan, sums: RowSums) -> dict[str, Any]:
+    """The energy kept by n:m sparsity, and the norms of rows and columns."""
+    if not sums:
+        return {}
+    energy = sums["energy"]
     fields: dict[str, Any] = {}
-    if energy:
+    if energy and math.isfinite(energy):
         fields["n_of_m"] = {
-            name: min(1.0, (sums[field] or 0.0) / energy)
+            name: min(1.0, sums[field] / energy)
             for name, field in (("1:4", "kept_1_4"), ("2:4", "kept_2_4"), ("4:8", "kept_4_8"))
         }
+    if plan.by_rows and plan.dtype.parts == 1:
+        low, high, mean, std, dead = (sums[f"column_{name}"] for name in COLUMN_FIELDS)
+        fields["columns"] = Norms(plan.cols, low, high, mean, std, int(dead))
     if plan.by_rows:
-        fields["rows"] = _row_norms(plan, partial, energy, sums["norm_sum"] or 0.0, int(sums["dead_rows"] or 0))
-        if partial.columns is not None:
-            fields["columns"] = _column_norms(partial.columns)
+        mean = sums["norm_sum"] / plan.rows
+        std = math.sqrt(max(0.0, energy / plan.rows - mean * mean))
+        fields["rows"] = Norms(plan.rows, sums["norm_min"], sums["norm_max"], mean, std, int(sums["dead_rows"]))
     return fields
 
 
 def roundings(
     plan: ChunkPlan, sums: RowSums, errors: Mapping[str, float], energy: float, target_db: float
 ) -> dict[str, Any]:
-    """The signal-to-noise ratio of each format, and the fewest bits that keep `target_db`."""
-    rows = [rounding(name, scope, errors[name], energy) for name, scope in _WHOLE_SCHEMES]
-    row_energy = sums["energy"] or 0.0
-    for name, scope, field in (_ROW_SCHEMES if plan.by_rows else ()) + _GROUP_SCHEMES:
-        error = sums[field]
-        if error is not None:
-            rows.append(rounding(name, scope, error, row_energy))
+    """The signal-to-noise ratio of each format, and the fewest bits that keep `target_db`; nothing on overflow."""
+    overflows = int(errors["bfloat16_overflows"])
+    own = Rounding("bfloat16", "none", overflows=overflows) if overflows else None
+    if not math.isfinite(energy):
+        return {"roundings": (own,)} if own is not None else {}
+    rows = [own or rounding("bfloat16", "none", errors["bfloat16"], energy)]
+    rows += [rounding(name, "tensor", errors[name], energy) for name in _WHOLE_SCHEMES]
+    if sums and math.isfinite(sums["energy"]):
+        schemes = (_ROW_SCHEMES if plan.by_rows else ()) + _GROUP_SCHEMES
+        rows += [rounding(name, scope, sums[field], sums["energy"]) for name, scope, field in schemes]
     ratios = ((bits, _decibels(errors[f"int{bits}"], energy)) for bits in BITS)
-    enough = [bits for bits, ratio in ratios if ratio is not None and ratio >= target_db]
-    return {"roundings": tuple(rows), "bits_needed": min(enough, default=None), "bits_for_db": target_db}
+    enough = next((bits for bits, ratio in ratios if ratio is not None and ratio >= target_db), None)
+    return {"roundings": tuple(rows), "bits_needed": enough, "bits_for_db": target_db}
 
 
-def pruning(kept: Iterable[float], energy: float) -> tuple[Pruned, ...]:
-    """The share of the energy that remains at each point of the pruning curve."""
+def pruning(kept: Iterable[float], energy: float) -> dict[str, Any]:
+    """The share of the energy that remains at each point of the pruning curve; nothing if it overflowed."""
+    if not math.isfinite(energy) or not energy:
+        return {}
     pairs = zip(PRUNE_SHARES, kept, strict=True)
-    return tuple(Pruned(share, min(1.0, remaining / energy)) for share, remaining in pairs) if energy else ()
+    return {"pruning": tuple(Pruned(share, min(1.0, remaining / energy)) for share, remaining in pairs)}
 
 
 def rounding(name: str, scope: str, error: float, energy: float) -> Rounding:
@@ -122,26 +147,3 @@ def _decibels(error: float, energy: float) -> float | None:
         return math.inf
     ratio = finite_or_none(energy / error)
     return 10 * math.log10(ratio) if ratio else None
-
-
-def _sum(values: list[float]) -> float | None:
-    try:
-        return finite_or_none(math.fsum(values))
-    except OverflowError:
-        return None
-
-
-def _row_norms(plan: ChunkPlan, partial: Partial, energy: float, total: float, dead: int) -> Norms:
-    low, high = float(column(partial.tiles, "norm_min").min()), float(column(partial.tiles, "norm_max").max())
-    mean = total / plan.rows
-    return Norms(plan.rows, low, high, mean, math.sqrt(max(0.0, energy / plan.rows - mean * mean)), dead)
-
-
-def _column_norms(columns: NDArray[np.float64]) -> Norms:
-    energies = columns[0] + columns[1]
-    norms = np.sqrt(energies)
-    mean = float(norms.sum()) / norms.size
-    deviations = norms - mean
-    std = math.sqrt(float((deviations * deviations).sum()) / norms.size)
-    dead = norms.size - int(np.count_nonzero(energies))
-    return Norms(norms.size, float(norms.min()), float(norms.max()), mean, std, dead=dead)

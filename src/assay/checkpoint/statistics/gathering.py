@@ -11,11 +11,13 @@ from assay.checkpoint.statistics.chunks import Chunk, View
 from assay.checkpoint.statistics.dtypes import DTYPES
 from assay.errors import ReadError
 
-Read = Callable[[Chunk], bytes]
-"""Returns the bytes of a contiguous chunk."""
+Read = Callable[[Chunk], bytes | memoryview]
+"""Returns the bytes of a contiguous chunk, which may change with the next call in the same thread."""
 
-NEAR_ELEMENTS = 4096
+NEAR_BYTES = 1 << 16
 """Elements at most this far apart are read together."""
+WINDOW_BYTES = 4 << 20
+"""At most this much is read at once, however far the elements of a chunk are apart."""
 
 
 def fetch(chunk: Chunk, read: Read) -> NDArray[np.uint8]:
@@ -36,8 +38,10 @@ def _gathered(chunk: Chunk, view: View, read: Read) -> NDArray[np.uint8]:
     indices = _indices(view, chunk.bytes // item)
     out = np.empty((indices.size, item), dtype=np.uint8)
     order = np.argsort(indices, kind="stable")
-    steps = np.flatnonzero(np.diff(indices[order]) > NEAR_ELEMENTS) + 1
-    for run in np.split(order, steps):
+    places = indices[order]
+    far = np.diff(places) > NEAR_BYTES // item
+    windows = np.diff(places // (WINDOW_BYTES // item)) > 0
+    for run in np.split(order, np.flatnonzero(far | windows) + 1):
         low, high = int(indices[run[0]]), int(indices[run[-1]]) + 1
         parts = (high - low) * dtype.parts
         first = chunk.offset + low * item

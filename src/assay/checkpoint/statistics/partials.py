@@ -10,12 +10,15 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from assay.checkpoint.statistics.checksums import Piece
 from assay.checkpoint.statistics.kernel import kernel
 from assay.checkpoint.statistics.layout import DISTINCT_LIMIT
 from assay.checkpoint.statistics.reference import add_pair
 
 Counts = NDArray[np.uint64]
 Doubles = NDArray[np.float64]
+Table = tuple[Counts, Counts]
+"""Distinct values in ascending order, and their counts."""
 
 DENSE_FROM = 1 << 21
 """Matches of a refining pass are converted to counts once there are more than this."""
@@ -39,8 +42,10 @@ class Partial(Struct, frozen=True):
     tiles: Tiles
     columns: Doubles | None
     """The energies of the columns, each as the sum of two doubles."""
-    distinct: tuple[Counts, Counts] | None
-    """The distinct values of wide formats and their counts; None if there are more than the limit."""
+    distinct: Table | None
+    """Those of wide formats; None if there are more than the limit."""
+    pieces: tuple[Piece, ...] = ()
+    """The checksum of each chunk, if they were computed."""
 
 
 class Refined(Struct, frozen=True):
@@ -69,7 +74,7 @@ class Refined(Struct, frozen=True):
         return keys.astype(np.uint32), total.counts[keys]
 
 
-def merge(partials: Iterable[Partial]) -> Partial:
+def merge(partials: Iterable[Partial], most_distinct: int = DISTINCT_LIMIT) -> Partial:
     """The merged first-pass results of one tensor; consumes them one at a time."""
     remaining = iter(partials)
     first, second = next(remaining, None), next(remaining, None)
@@ -78,13 +83,15 @@ def merge(partials: Iterable[Partial]) -> Partial:
     counts = np.zeros(65536, dtype=np.uint64)
     tiles: list[Tiles] = []
     columns: Doubles | None = None
-    distinct: tuple[Counts, Counts] | None = (EMPTY, EMPTY)
+    distinct: Table | None = (EMPTY, EMPTY)
+    pieces: tuple[Piece, ...] = ()
     for partial in chain(filter(None, (first, second)), remaining):
         counts[partial.patterns] += partial.counts
         tiles.append(partial.tiles)
         columns = _added_columns(columns, partial.columns)
-        distinct = _united(distinct, partial.distinct)
-    return Partial(*sparse(counts), _joined(tiles), columns, distinct)
+        distinct = _united(distinct, partial.distinct, most_distinct)
+        pieces += partial.pieces
+    return Partial(*sparse(counts), _joined(tiles), columns, distinct, pieces)
 
 
 def merge_refined(partials: Iterable[Refined]) -> Refined:
@@ -130,11 +137,11 @@ def _joined(tiles: list[Tiles]) -> Tiles:
     return Tiles(index[order], records, np.concatenate([part.digests for part in tiles])[order])
 
 
-def _united(a: tuple[Counts, Counts] | None, b: tuple[Counts, Counts] | None) -> tuple[Counts, Counts] | None:
+def _united(a: Table | None, b: Table | None, most: int) -> Table | None:
     if a is None or b is None:
         return None
     both = grouped(np.concatenate((a[0], b[0])), np.concatenate((a[1], b[1])))
-    return both if both[0].size <= DISTINCT_LIMIT else None
+    return both if both[0].size <= most else None
 
 
 def grouped(values: NDArray[Any], counts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

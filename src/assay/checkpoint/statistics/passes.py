@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 import numpy as np
@@ -9,9 +10,9 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from assay.checkpoint.statistics.chunks import Chunk, ChunkPlan
-from assay.checkpoint.statistics.dtypes import COUNTED, DTYPES, DType, as_bfloat16
+from assay.checkpoint.statistics.dtypes import COUNTED, DTYPES, DType
 from assay.checkpoint.statistics.kernel import kernel
-from assay.checkpoint.statistics.layout import DISTINCT_LIMIT, ROW_FIELDS
+from assay.checkpoint.statistics.layout import ROW_FIELDS
 from assay.checkpoint.statistics.partials import EMPTY, Counts, Doubles, Partial, Refined, Tiles, sparse
 
 Bytes = NDArray[np.uint8]
@@ -23,12 +24,24 @@ class ChunkLayout(Struct, frozen=True):
     tile_rows: int
     columns: bool
     """Whether to sum the energies of the columns."""
+    distinct: int
+    """Up to how many distinct values of wide formats are counted."""
+    exponent: int = 0
+    """The numbers are multiplied by two to this exponent."""
+    checked: bool = False
+    """Whether to compute a CRC-32."""
 
     @classmethod
-    def of(cls, plan: ChunkPlan) -> ChunkLayout:
+    def of(cls, plan: ChunkPlan, exponent: int = 0) -> ChunkLayout:
         """The layout of a planned tensor."""
         has_rows = plan.dtype.real or plan.dtype.bytes == 1
-        return cls(plan.tile_rows, plan.by_rows and has_rows)
+        return cls(
+            plan.tile_rows,
+            plan.by_rows and has_rows,
+            plan.most_distinct,
+            exponent,
+            plan.weight.crc is not None and not exponent,
+        )
 
 
 class Request(Struct, frozen=True):
@@ -56,11 +69,11 @@ def first_pass(chunk: Chunk, layout: ChunkLayout, data: Bytes) -> Partial:
     (patterns, counts), records, columns, digests = _pass_for(dtype)(chunk, layout, data, dtype)
     distinct: tuple[Counts, Counts] | None = (EMPTY, EMPTY)
     if dtype.family != COUNTED:
-        values, frequencies = kernel.distinct(data, dtype.bytes, DISTINCT_LIMIT)
-        order = values[0].argsort()
-        distinct = (values[0][order], frequencies[0][order]) if order.size <= DISTINCT_LIMIT else None
+        values, frequencies = kernel.distinct(data, dtype.bytes, layout.distinct)
+        distinct = (values[0], frequencies[0]) if values.size <= layout.distinct else None
     tiles = _tiles(chunk, layout, records, digests)
-    return Partial(patterns, counts, tiles, columns if layout.columns else None, distinct)
+    pieces = ((chunk.first_row, data.size, zlib.crc32(data.data)),) if layout.checked else ()
+    return Partial(patterns, counts, tiles, columns if layout.columns else None, distinct, pieces)
 
 
 def refining_pass(chunk: Chunk, layout: ChunkLayout, request: Request, data: Bytes) -> Refined:
@@ -92,19 +105,11 @@ _PassParts = tuple[tuple[NDArray[np.uint16], Counts], Doubles, Doubles | None, C
 """Patterns and counts, records, column sums, digests."""
 
 
-def _floats(chunk: Chunk, layout: ChunkLayout, data: Bytes, dtype: DType) -> _PassParts:
+def _rows(chunk: Chunk, layout: ChunkLayout, data: Bytes, dtype: DType) -> _PassParts:
     (patterns, counts), *rest = kernel.rows(
-        data, dtype.native, chunk.rows, chunk.cols, layout.tile_rows, layout.columns, True
+        data, dtype.native, chunk.rows, chunk.cols, layout.tile_rows, layout.columns
     )
     return (patterns[0], counts[0]), *rest
-
-
-def _bytes(chunk: Chunk, layout: ChunkLayout, data: Bytes, dtype: DType) -> _PassParts:
-    widened = as_bfloat16(dtype.name)[data].view(np.uint8)
-    _, records, columns, _ = kernel.rows(
-        widened, dtype.native, chunk.rows, chunk.cols, layout.tile_rows, layout.columns, False
-    )
-    return sparse(kernel.count8(data)[0]), records, columns, kernel.digests(data, layout.tile_rows * chunk.cols)
 
 
 def _halfwords(chunk: Chunk, layout: ChunkLayout, data: Bytes, dtype: DType) -> _PassParts:
@@ -118,8 +123,6 @@ def _integers(chunk: Chunk, layout: ChunkLayout, data: Bytes, dtype: DType) -> _
 
 
 def _pass_for(dtype: DType) -> Callable[[Chunk, ChunkLayout, Bytes, DType], _PassParts]:
-    if dtype.bytes == 1:
-        return _bytes
-    if dtype.real:
-        return _floats
+    if dtype.real or dtype.bytes == 1:
+        return _rows
     return _halfwords if dtype.family == COUNTED else _integers

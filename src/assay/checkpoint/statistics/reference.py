@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.checkpoint.statistics.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64
-from assay.checkpoint.statistics.layout import BITS, ERROR_FIELDS, GROUP, ROW_FIELDS, WIDE_FIELDS
+from assay.checkpoint.statistics.distribution import histogram_edges
+from assay.checkpoint.statistics.dtypes import (
+    BFLOAT16,
+    DTYPES,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT32,
+    INT64,
+    UINT8,
+    UINT32,
+    UINT64,
+    values,
+)
+from assay.checkpoint.statistics.layout import (
+    BINS,
+    BITS,
+    CAST_FIELDS,
+    COLUMN_FIELDS,
+    ERROR_FIELDS,
+    GROUP,
+    ROW_FIELDS,
+    SUM_FIELDS,
+    WIDE_FIELDS,
+)
 
 Bytes = NDArray[np.uint8]
 Counts = NDArray[np.uint64]
@@ -19,8 +44,12 @@ PatternCounts = tuple[NDArray[np.uint16], Counts]
 
 _RAW = {BFLOAT16: "<u2", FLOAT16: "<u2", FLOAT32: "<u4", FLOAT64: "<u8"}
 _NUMBER = {FLOAT32: "<f4", FLOAT64: "<f8", INT32: "<i4", UINT32: "<u4", INT64: "<i8", UINT64: "<u8"}
+_BYTES = {dtype.native: dtype.name for dtype in DTYPES.values() if dtype.bytes == 1}
 _LANES = 256
 _MAX_DOUBLE = sys.float_info.max
+_BFLOAT16_OVERFLOW = float.fromhex("0x1.ffp127")
+"""This and larger magnitudes round to infinity in bfloat16: halfway between its largest value and 2^128."""
+_LEAST_DOUBLE = 5e-324
 
 
 def isa() -> str:
@@ -33,11 +62,6 @@ def count16(data: Bytes) -> Counts:
     return np.bincount(data.view("<u2"), minlength=65536).astype(np.uint64)[None]
 
 
-def count8(data: Bytes) -> Counts:
-    """The count of each byte, as one row."""
-    return np.bincount(data, minlength=256).astype(np.uint64)[None]
-
-
 def digests(data: Bytes, tile_bytes: int) -> Counts:
     """A 128-bit digest of every tile of bytes."""
     tiles = [_digest(data[start : start + tile_bytes]) for start in range(0, data.size, tile_bytes)]
@@ -45,10 +69,10 @@ def digests(data: Bytes, tile_bytes: int) -> Counts:
 
 
 def rows(
-    data: Bytes, format: int, rows: int, cols: int, tile_rows: int, columns: bool, counting: bool
+    data: Bytes, format: int, rows: int, cols: int, tile_rows: int, columns: bool
 ) -> tuple[PatternCounts, Doubles, Doubles, Counts]:
-    """The counts of top halfwords, one record per tile of rows, column energies as pairs of doubles, digests."""
-    raw = data.view(_RAW[format])
+    """The counts of bytes or top halfwords, one record per tile of rows, column energies as pairs, digests."""
+    raw = data.view(_RAW.get(format, "u1"))
     wide = format in _NUMBER
     numbers = _numbers(raw, format)
     finite = np.where(np.isfinite(numbers), numbers, 0.0).reshape(rows, cols)
@@ -56,16 +80,16 @@ def rows(
     pairs = np.zeros((2, cols if columns else 0))
     for start in range(0, rows, tile_rows):
         part = finite[start : start + tile_rows]
-        record = _row_record(part)
+        record = _row_record(part, rounded=format not in (INT8, UINT8))
         if wide:
             record += _moments(numbers.reshape(rows, cols)[start : start + tile_rows].ravel())
         tiles.append(record)
         if columns:
-            add_pair(pairs, (part * part).sum(axis=0))
-    top = (raw >> (8 * raw.itemsize - 16)).astype(np.int64)
-    pattern_counts = _occurring(top if wide or counting else top[:0])
+            # A square that underflows still shows that its column is not zero.
+            add_pair(pairs, np.where(part, np.maximum(part * part, _LEAST_DOUBLE), 0.0).sum(axis=0))
     width = len(WIDE_FIELDS if wide else ROW_FIELDS)
-    return pattern_counts, np.array(tiles).reshape(-1, width), pairs, digests(data, tile_rows * cols * raw.itemsize)
+    top = (raw >> max(0, 8 * raw.itemsize - 16)).astype(np.int64)
+    return _occurring(top), np.array(tiles).reshape(-1, width), pairs, digests(data, tile_rows * cols * raw.itemsize)
 
 
 def integers(data: Bytes, format: int, tile_elements: int) -> tuple[PatternCounts, Doubles, Counts]:
@@ -80,7 +104,7 @@ def integers(data: Bytes, format: int, tile_elements: int) -> tuple[PatternCount
 
 
 def distinct(data: Bytes, item: int, limit: int) -> tuple[Counts, Counts]:
-    """The distinct values of 4- or 8-byte items and their counts; `limit + 1` of them if there are too many."""
+    """The distinct values of 4- or 8-byte items, ascending, and their counts; `limit + 1` if there are too many."""
     raw = data.view(f"<u{item}")
     values, counts = np.unique(raw[: 4 * limit], return_counts=True)
     if values.size <= limit:
@@ -192,6 +216,78 @@ def summary(
     return np.concatenate((sums, values[at], bins, _kept(squares, times, removed), errors))[None]
 
 
+def table(
+    raws: NDArray[Any],
+    counts: Counts,
+    weights: Counts,
+    numbers: Doubles,
+    format: int,
+    order: int,
+    bits: int,
+    tiny: float,
+    quantiles: Doubles,
+    shares: Doubles,
+    near_share: float,
+) -> Doubles:
+    """The statistics of values in ascending order of their bit patterns, as one row.
+
+    The row has `TABLE_FIELDS`, `SUM_FIELDS`, the values at `quantiles`, the bins of a histogram, the energy that
+    remains when each of `shares` of the smallest values is removed, and the errors of `CAST_FIELDS`. `counts` is how
+    often each value is stored, `weights` how often it counts. 16-bit raws are indices into `numbers`.
+    """
+    is_patterns = raws.dtype == np.uint16
+    with np.errstate(invalid="ignore"):  # a signalling NaN is valid data
+        values = numbers[raws] if is_patterns else _of_format(raws, format)
+    parts = [counts] if is_patterns else [_halfword_counts(raws, counts, shift) for shift in range(0, bits, 16)]
+    coded = sum(float(part.sum()) * entropy(part) for part in parts)
+    finite = np.isfinite(values)
+    nan, times = float(weights[np.isnan(values)].sum()), weights[finite]
+    at = np.argsort(values[finite] + 0.0, kind="stable")
+    values, times, others = (values[finite] + 0.0)[at], times[at], np.unique(values[~finite])
+    distinct = np.unique(values).size + others.size
+    denormal = (values != 0) & (np.abs(values) < tiny)
+    facts = [nan, float(weights[~finite].sum()) - nan, distinct, float(times[denormal].sum()), coded]
+    if not values.size:
+        rest = 3 + len(SUM_FIELDS) + quantiles.size + BINS + shares.size + len(CAST_FIELDS)
+        return np.concatenate((facts, np.zeros(rest)))[None]
+    n, low, high = int(times.sum()), float(values[0]), float(values[-1])
+    positions = quantiles * float(n - 1)
+    below = np.minimum(np.floor(positions), float(n - 1))
+    needed = np.unique(np.concatenate((below, below[positions > below] + 1)))
+    edges = np.array(histogram_edges(low, high))
+    record = summary(values, times, needed, edges, np.floor(shares * float(n)), near_share)[0]
+    lengths = np.cumsum([len(SUM_FIELDS), needed.size, edges.size + 1])
+    sums, ranked, bins, rest_of_record = np.split(record, lengths)
+    value_at = ranked[np.searchsorted(needed, below)]
+    value_after = ranked[np.minimum(np.searchsorted(needed, below + 1), needed.size - 1)]
+    between = np.where(positions > below, value_at + (positions - below) * (value_after - value_at), value_at)
+    all_bins = np.concatenate((bins, np.zeros(BINS - bins.size)))
+    return np.concatenate((facts, [entropy(bins), low, high], sums, between, all_bins, rest_of_record))[None]
+
+
+def row_sums(records: Doubles, columns: Doubles) -> Doubles:
+    """The sums of `ROW_FIELDS` over all tiles, and `COLUMN_FIELDS` of the norms of the columns, as one row."""
+    sums = [math.fsum(field) if np.isfinite(field).all() else math.inf for field in records[:, : len(ROW_FIELDS)].T]
+    low, high = ROW_FIELDS.index("norm_min"), ROW_FIELDS.index("norm_max")
+    sums[low], sums[high] = float(records[:, low].min()), float(records[:, high].max())
+    if not columns.shape[1]:
+        return np.array([[*sums, *[0.0] * len(COLUMN_FIELDS)]])
+    norms = np.sqrt(columns[0] + columns[1])
+    facts = (norms.min(), norms.max(), norms.mean(), norms.std(), norms.size - np.count_nonzero(norms))
+    return np.array([[*sums, *map(float, facts)]])
+
+
+def entropy(counts: NDArray[Any]) -> float:
+    """Bits per item of an order-0 code of items with these counts; in the kernel's order, for the same last bit."""
+    total = int(counts.sum())
+    distinct, places = np.unique(counts.astype(np.int64), return_inverse=True)
+    terms = np.array([count * math.log2(count) if count else 0.0 for count in distinct.tolist()])[places]
+    lanes = np.concatenate((terms, np.zeros(-terms.size % 4))).reshape(-1, 4)
+    first, second, third, fourth = lanes.cumsum(axis=0)[-1].tolist() if total else (0.0,) * 4
+    bits = total * math.log2(total) - ((first + second) + (third + fourth)) if total else 0.0
+    return max(0.0, bits) / total if total else 0.0
+
+
 def add_pair(pairs: Doubles, value: Doubles) -> None:
     """Add to sums held as pairs of doubles, so that the order of additions does not change the result."""
     high, low = pairs
@@ -208,7 +304,10 @@ def rounded_float(x: Doubles, mantissa_bits: int, least_exponent: int) -> Double
 
 
 def cast_errors(x: Doubles, peak: float) -> list[Doubles]:
-    """The squared rounding error of each element of x, in the order of `CAST_FIELDS`: int2…int8, fp8, bf16."""
+    """The squared rounding error of each element of x, in the order of `CAST_FIELDS`: int2…int8, fp8, bf16.
+
+    Last, 1 for each element that rounds to infinity in bf16, and whose error is 0.
+    """
     errors = []
     for bits in BITS:
         unit = peak / (2 ** (bits - 1) - 1)
@@ -216,7 +315,9 @@ def cast_errors(x: Doubles, peak: float) -> list[Doubles]:
     for largest, mantissa, least in ((448.0, 3, -6), (57344.0, 2, -14)):
         scaled = x / peak * largest if peak else x
         errors.append(((scaled - rounded_float(scaled, mantissa, least)) * (peak / largest)) ** 2)
-    errors.append((x - rounded_float(x, 7, -126)) ** 2)
+    overflows = np.abs(x) >= _BFLOAT16_OVERFLOW
+    errors.append((x - np.where(overflows, x, rounded_float(x, 7, -126))) ** 2)
+    errors.append(overflows.astype(np.float64))
     return errors
 
 
@@ -226,41 +327,60 @@ def _occurring(patterns: NDArray[np.int64]) -> PatternCounts:
     return used.astype(np.uint16)[None], counts[used].astype(np.uint64)[None]
 
 
+def _of_format(raws: Counts, format: int) -> Doubles:
+    number = np.dtype(_NUMBER[format])
+    return np.asarray(raws.astype(f"<u{number.itemsize}").view(number), dtype=np.float64)
+
+
+def _halfword_counts(raws: Counts, counts: Counts, shift: int) -> Doubles:
+    halfwords = (raws >> np.uint64(shift) & np.uint64(0xFFFF)).astype(np.int64)
+    return np.asarray(np.bincount(halfwords, counts), dtype=np.float64)
+
+
 def _numbers(raw: NDArray[Any], format: int) -> Doubles:
+    if format in _BYTES:
+        return np.asarray(values(_BYTES[format])[raw])
     with np.errstate(invalid="ignore"):  # a signalling NaN is valid data
         if format == BFLOAT16:
             return np.asarray((raw.astype(np.uint32) << 16).view(np.float32), dtype=np.float64)
         return raw.view("<f2" if format == FLOAT16 else _NUMBER[format]).astype(np.float64)
 
 
-def _row_record(x: Doubles) -> list[float]:
+def _row_record(x: Doubles, rounded: bool) -> list[float]:
     pad = -x.shape[1] % GROUP
     padded = np.pad(x, ((0, 0), (0, pad))) if pad else x
     groups = padded.reshape(x.shape[0], -1, GROUP)
-    peaks = np.abs(groups).max(axis=2, keepdims=True)
-    row_peaks = peaks.max(axis=1, keepdims=True)
+    row_peaks = np.abs(groups).max(axis=(1, 2), keepdims=True)
+    # Rows are scaled by a power of two, so that no square of a row far from 1 overflows or underflows.
+    exponents = np.frexp(row_peaks)[1]
+    groups = np.ldexp(groups, -exponents)
+    units, peaks = exponents[:, 0, 0], np.abs(groups).max(axis=2, keepdims=True)
     squares = groups * groups
-    fours = np.sort(squares.reshape(-1, 4), axis=1)
-    eights = np.sort(squares.reshape(-1, 8), axis=1)
+    fours = np.sort(squares.reshape(len(x), -1, 4), axis=2)
+    eights = np.sort(squares.reshape(len(x), -1, 8), axis=2)
     energy = squares.sum(axis=(1, 2))
-    norms = np.sqrt(energy)
+    norms = np.ldexp(np.sqrt(energy), units)
+    errors = [
+        _integer_error(groups, scale, levels) if rounded else np.zeros(len(x))
+        for scale in (peaks.max(axis=1, keepdims=True), peaks)
+        for levels in (127, 7)
+    ]
+    kept = [part.sum(axis=(1, 2)) for part in (fours[:, :, 3:], fours[:, :, 2:], eights[:, :, 4:])]
+    with np.errstate(over="ignore"):
+        sums = [float(np.ldexp(part, 2 * units).sum()) for part in (energy, *errors, *kept)]
     return [
-        float(energy.sum()),
-        *(_integer_error(groups, scale, levels) for scale in (row_peaks, peaks) for levels in (127, 7)),
-        float(fours[:, 3].sum()),
-        float(fours[:, 2:].sum()),
-        float(eights[:, 4:].sum()),
+        *sums,
         float(norms.min(initial=_MAX_DOUBLE)),
         float(norms.max(initial=0.0)),
         float(norms.sum()),
-        float((energy == 0).sum()),
+        float((row_peaks == 0).sum()),
     ]
 
 
-def _integer_error(groups: Doubles, peaks: Doubles, levels: int) -> float:
+def _integer_error(groups: Doubles, peaks: Doubles, levels: int) -> Doubles:
     unit = peaks / levels
     steps = np.divide(groups, unit, out=np.zeros_like(groups), where=unit > 0)
-    return float((((steps - np.rint(steps)) * unit) ** 2).sum())
+    return np.asarray((((steps - np.rint(steps)) * unit) ** 2).sum(axis=(1, 2)))
 
 
 def _moments(x: Doubles) -> list[float]:

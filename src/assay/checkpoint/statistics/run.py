@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from assay import host
-from assay.checkpoint.entries import ByteRange, Entry
+from assay.checkpoint.entries import ByteRange, Checksum, Entry
 from assay.checkpoint.files import Files
 from assay.checkpoint.statistics import kernel
 from assay.checkpoint.statistics.analysis import analyse_here
+from assay.checkpoint.statistics.budget import within_budget
+from assay.checkpoint.statistics.checksums import damaged_records, own_checksum
 from assay.checkpoint.statistics.chunks import CHUNK_BYTES, Weight, plan
 from assay.checkpoint.statistics.engine import FAILURES, EngineOptions, Postprocess, run
 from assay.checkpoint.statistics.finalize import TARGET_DB
@@ -47,7 +50,8 @@ def statistics(
         raise UsageError(f"unknown engine {settings.engine!r}: expected {' or '.join(_ENGINES)}")
     rows = {} if journal is None else journal.begin(entries, _settings_key(settings), files or Files())
     remaining = [index for index in range(len(entries)) if index not in rows]
-    weights = [_weight(entries[index]) for index in remaining]
+    damaged = damaged_records([entries[index] for index in remaining], read)
+    weights = within_budget([_weight(entries[index], damaged) for index in remaining])
     largest, _ = spectral_limit(entries, settings)
     tally = _tally(progress, sum(weight.length for weight in weights if not weight.problem))
     try:
@@ -135,8 +139,9 @@ def _settings_key(settings: StatisticsSettings) -> tuple[object, ...]:
     return kernel.name(), settings.spectral, settings.spectral_elements, _target(settings)
 
 
-def _weight(entry: Entry) -> Weight:
+def _weight(entry: Entry, damaged: Mapping[Checksum, str] = MappingProxyType({})) -> Weight:
     span = entry.span
+    problem = damaged.get(entry.checksum, "") if entry.checksum is not None else ""
     return Weight(
         names=entry.names,
         dtype=entry.encoded.dtype or entry.dtype if entry.encoded else entry.dtype,
@@ -147,8 +152,9 @@ def _weight(entry: Entry) -> Weight:
         strides=entry.strides if span else None,
         storage_offset=entry.storage_offset,
         alignment=entry.alignment,
-        problem=entry.problem,
+        problem=entry.problem or problem,
         encoded=entry.encoded,
+        crc=own_checksum(entry),
     )
 
 

@@ -122,6 +122,13 @@ def values_of(search: ValueSearch) -> list[float | int]:
     return [value + 0.0 for value in values] if search.dtype.real else values
 
 
+def magnitudes_of(search: ValueSearch) -> list[float]:
+    """The magnitudes at the requested ranks, once `done`."""
+    raws = search.magnitudes.astype(f"<u{search.dtype.bytes}")
+    magnitudes: list[float] = raws.view(f"<f{search.dtype.bytes}").astype(np.float64).tolist()
+    return magnitudes
+
+
 class _Matches:
     """The matches of a refining pass: sorted keys (list number and halfword), and their counts if not all are 1."""
 
