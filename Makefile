@@ -76,8 +76,8 @@ check: $(READY)
 	$(BIN)/python tools/check_docs.py
 
 fuzz: $(READY)
-	ASSAY_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -n auto -q tests/checkpoint/test_checkpoint_fuzz.py \
-	  tests/sources/torchscript/test_operators.py
+	$(BIN)/python tools/fuzz.py --inputs 500000
+	ASSAY_FUZZ_EXAMPLES=5000 $(BIN)/python -m pytest -n auto -q tests/sources/torchscript/test_operators.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

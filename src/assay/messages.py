@@ -18,7 +18,14 @@ def one_line(value: object, limit: int = MAX_QUOTED) -> str:
     text = str(value)
     if len(text) > limit:
         text = f"{text[: limit * 2 // 3]}...{text[-limit // 4 :]}"
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def as_utf8(text: str) -> str:
+    """`text` as every file and terminal can hold it: bytes of a file name that are not UTF-8 become `\\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def error_line(error: BaseException, limit: int = MAX_QUOTED) -> str:

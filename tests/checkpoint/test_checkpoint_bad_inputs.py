@@ -161,7 +161,6 @@ NOT_CHECKPOINTS = {
     "19 a git-LFS pointer": (LFS, "git-LFS pointer"),
     "an HDF5 file": (b"\x89HDF\r\n\x1a\n" + bytes(100), "HDF5"),
     "a gzip file": (b"\x1f\x8b" + bytes(50), "compressed"),
-    "a numpy array": (b"\x93NUMPY" + bytes(50), "numpy array"),
     "noise": (bytes(range(255, 100, -1)), "not a file that Assay reads"),
     "text": (b"hello, world", "not a file that Assay reads"),
 }
@@ -296,12 +295,12 @@ def many(*pieces, times):
 
 
 TRAPS = {
-    "31 a memo index of 2**32": (b"\x80\x02}r\xff\xff\xff\xff.", "0 entries"),
-    "31 a memo index of 2**27": (b"\x80\x02}r\0\0\0\x08.", "0 entries"),
+    "31 a memo index of 2**32": (b"\x80\x02}r\xff\xff\xff\xff.", "has no tensors"),
+    "31 a memo index of 2**27": (b"\x80\x02}r\0\0\0\x08.", "has no tensors"),
     "a text of 4 GB": (b"\x80\x02X\xff\xff\xff\xffab.", "truncated"),
     "bytes of 2**63": (b"\x80\x04\x8e" + b"\xff" * 7 + b"\x7f" + b".", "truncated"),
     "a number of 2 GB": (b"\x80\x02\x8b\xff\xff\xff\x7f1.", "damaged"),
-    "a frame of 2**63": (b"\x80\x04\x95" + b"\xff" * 8 + b"}.", "0 entries"),
+    "a frame of 2**63": (b"\x80\x04\x95" + b"\xff" * 8 + b"}.", "has no tensors"),
     "8 million None values": (many(b"N", times=8_000_000), "more values than any checkpoint has"),
     "3 million lists": (many(b"]", times=3_000_000), "more values than any checkpoint has"),
     "3 million dictionaries": (many(b"}", times=3_000_000), "more values than any checkpoint has"),
@@ -315,10 +314,11 @@ TRAPS = {
     "a tensor with 50,000 names": (
         b"\x80\x02}(" + text("w") + tensor_pickle() + b"r\xff\0\0\0"
         + b"".join(text(f"w{i}") + b"h\xff" for i in range(50_000)) + b"u.", "1 entries"),
-    "a tuple a million deep": (b"\x80\x02)" + b"\x85" * 1_000_000 + b".", "0 entries"),
-    "a key a million deep": (b"\x80\x02})" + b"\x85" * 1_000_000 + b"K\1s.", "0 entries"),
+    "a tuple a million deep": (b"\x80\x02)" + b"\x85" * 1_000_000 + b".", "has no tensors"),
+    "a key a million deep": (b"\x80\x02})" + b"\x85" * 1_000_000 + b"K\1s.", "has no tensors"),
     "keys that all collide": (
-        b"\x80\x02}(" + b"".join(number(i * ((1 << 61) - 1)) + b"N" for i in range(1, 60_000)) + b"u.", "0 entries"),
+        b"\x80\x02}(" + b"".join(number(i * ((1 << 61) - 1)) + b"N" for i in range(1, 60_000)) + b"u.",
+        "has no tensors"),
     "lists of lists of lists": (b"\x80\x02]" + b"".join(b"](" + b"h%c" % (i - 1) * 10 + b"eq%c" % i if i else b"q\0"
                                                           for i in range(12)) + b".", "endlessly"),
     "an array of 10,000 huge dimensions": (
@@ -339,7 +339,7 @@ def test_a_header_that_would_exhaust_memory_is_rejected_cheaply(tmp_path):
                                         b'{"a":"' + "\U0001f600".encode() * 5_000_000 + b'"}',
                                         b'{"a":[' + b"1," * 5_000_000 + b"1]}"]):  # fmt: skip
         path = safetensors_file(tmp_path / f"{number_of}.safetensors", header)
-        check_peak_memory(path, "0 entries" if number_of == 1 else "")
+        check_peak_memory(path, "has no tensors" if number_of == 1 else "")
 
 
 def test_32_a_truncated_zip(tmp_path):
@@ -357,9 +357,6 @@ def test_33_a_zip_without_a_pickle(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.pt", "w"):
         pass
     assert "zip archive without data.pkl" in error_for(tmp_path / "a.pt")
-    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
-        archive.writestr("w.npy", b"")
-    assert "numpy archive" in error_for(tmp_path / "a.pt")
 
 
 def test_overlapping_members_are_rejected(tmp_path):

@@ -54,15 +54,15 @@ def test_twenty_thousand_tensors(tmp_path, write):
     assert_same(type(checkpoint)(checkpoint.format, checkpoint.path, kept), some)
 
 
-def test_a_header_of_300_000_tensors(tmp_path):
-    count = 300_000
+def test_a_header_of_150_000_tensors(tmp_path):
+    count = 150_000
     names = [f"model.layers.{i // 500}.mlp.experts.{i % 500}.up_proj.weight_scale_inv" for i in range(count)]
     rows = (
         b'"%b":{"dtype":"BF16","shape":[1],"data_offsets":[%d,%d]}' % (name.encode(), 2 * i, 2 * i + 2)
         for i, name in enumerate(names)
     )
     path = safetensors_file(tmp_path / "many.safetensors", b"{" + b",".join(rows) + b"}", bytes(2 * count))
-    assert path.stat().st_size > 30 << 20
+    assert path.stat().st_size > 15 << 20
     output, peak = peak_of_child(path)
     assert output == f"{count} entries"
     assert peak < 256 << 20

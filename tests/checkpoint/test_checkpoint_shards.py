@@ -8,7 +8,7 @@ import sys
 
 import pytest
 import torch
-from checkpoint_files import assert_same, plain_bytes, tensor_of
+from checkpoint_files import assert_same, info, plain_bytes, safetensors_file, tensor_of
 from safetensors.torch import save_file
 
 from assay.checkpoint.open import open_checkpoint
@@ -200,3 +200,17 @@ def test_other_weight_files_in_a_folder_are_listed_in_a_note(tmp_path):
     checkpoint = open_checkpoint(tmp_path)
     assert [entry.names for entry in checkpoint.entries] == [("a",)]
     assert [note for note in checkpoint.notes if "other.gguf" in note and "notes.txt" not in note]
+
+
+def test_a_missing_shard_is_noticed_without_an_index(tmp_path):
+    safetensors_file(tmp_path / "model-00001-of-00003.safetensors", {"a": info()}, bytes(8))
+    safetensors_file(tmp_path / "model-00003-of-00003.safetensors", {"b": info()}, bytes(8))
+    checkpoint = open_checkpoint(tmp_path)
+    assert [entry.names for entry in checkpoint.entries] == [("a",), ("b",)]
+    assert checkpoint.failures == ("shard model-00002-of-00003.safetensors is missing",)
+
+
+def test_a_distributed_checkpoint_without_metadata_is_named(tmp_path):
+    (tmp_path / "__0_0.distcp").write_bytes(b"PK\3\4" + bytes(100))
+    with pytest.raises(ReadError, match=r"is a distributed checkpoint without its \.metadata file"):
+        open_checkpoint(tmp_path)

@@ -118,23 +118,53 @@ def test_unusual_tensors_are_read_or_listed_with_a_problem(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "holds"),
     [
-        None,
-        5,
-        "x" * 100_000,
-        [],
-        {},
-        torch.Size([1]),
-        torch.float32,
-        np.float32(3),
-        np.array(["a", None], dtype=object),
+        (None, "None"),
+        (5, "a number"),
+        ("x" * 100_000, "bytes or a long string"),
+        (["a", "b"], "a list with 2 items"),
+        ({}, "an empty dictionary"),
+        ({"epoch": 1, "loss": {"train": 0.5}}, "a dictionary with 2 items"),
+        (torch.Size([1]), "a tuple with 1 item"),
+        (torch.float32, "a reference to torch.float32"),
+        (np.float32(3), "an object"),
     ],
 )
-@pytest.mark.parametrize("write", [torch.save, lambda value, path: path.write_bytes(pickle.dumps(value))])
-def test_a_file_without_tensors_is_an_empty_checkpoint(tmp_path, value, write):
-    write(value, tmp_path / "a.pt")
-    assert all(entry.problem for entry in open_checkpoint(tmp_path / "a.pt").entries)
+@pytest.mark.parametrize("kind", ["torch.save file", "pickle"])
+def test_a_file_without_tensors_states_what_it_is(tmp_path, value, holds, kind):
+    if kind == "pickle":
+        (tmp_path / "a.pt").write_bytes(pickle.dumps(value))
+    else:
+        torch.save(value, tmp_path / "a.pt")
+    with pytest.raises(ReadError) as error:
+        open_checkpoint(tmp_path / "a.pt")
+    assert str(error.value) == f"{tmp_path / 'a.pt'} has no tensors: it is a {kind} of {holds}"
+
+
+def test_an_array_of_objects_is_listed_with_its_problem(tmp_path):
+    torch.save(np.array(["a", None], dtype=object), tmp_path / "a.pt")
+    assert [bool(entry.problem) for entry in open_checkpoint(tmp_path / "a.pt").entries] == [True]
+
+
+@pytest.mark.parametrize("command", ["params", "check", "analyze", "report"])
+def test_a_hostile_pickle_is_refused_by_every_command_and_its_code_is_named(tmp_path, capsys, command):
+    (tmp_path / "a.pkl").write_bytes(b"cos\nsystem\n(S'touch hacked'\ntR.")
+    assert run([command, str(tmp_path / "a.pkl")]) == 3
+    captured = capsys.readouterr()
+    assert "has no tensors: it is a pickle of a call of os.system; code not run" in captured.err
+    assert not captured.out
+
+
+def test_an_empty_safetensors_file_has_no_tensors(tmp_path):
+    save_file({}, tmp_path / "a.safetensors")
+    with pytest.raises(ReadError, match="has no tensors: it is a safetensors file with an empty header"):
+        open_checkpoint(tmp_path / "a.safetensors")
+
+
+def test_a_module_without_tensors_is_a_model(tmp_path):
+    torch.save(torch.nn.Sequential(torch.nn.ReLU()), tmp_path / "a.pt")
+    assert [row.path for row in open_checkpoint(tmp_path / "a.pt").modules] == ["", "0"]
 
 
 def test_a_bare_tensor_and_a_bare_storage(tmp_path):

@@ -36,6 +36,9 @@ NUMPY = {
     "u8": "uint64", "u4": "uint32", "u2": "uint16", "u1": "uint8", "b1": "bool",
 }  # fmt: skip
 
+FLIPPED = "its values must be conjugated or negated when read: not supported"
+"""The problem of a tensor that is stored as the conjugate or the negative of its values."""
+
 PLAIN = frozenset(
     name for name in BITS if BITS[name] % 8 == 0 and not name.startswith(("q", "bits")) and not name.endswith("_x2")
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
@@ -17,6 +18,12 @@ from assay.errors import ReadError
 from assay.messages import one_line, plural
 
 MAX_ELEMENTS = (1 << 63) - 1
+MAX_TENSORS = 160_000
+"""The largest known models have 150,000."""
+MAX_NAME_LENGTH = 1 << 12
+"""Characters of one name."""
+MAX_NAME_BYTES = 32 << 20
+"""Memory of all names: every view makes copies of them."""
 
 
 class _Layout(NamedTuple):
@@ -46,26 +53,23 @@ def list_tensors(
     path: str, named: Iterable[tuple[str, TensorValue]], roles: Mapping[str, str] | None = None
 ) -> list[Entry]:
     """One entry per distinct view, in the order in which the views first appear; `roles` has those that are known."""
-    names: dict[Any, list[str]] = {}
-    views: dict[Any, _View] = {}
+    found: dict[Any, tuple[_View, list[str]]] = {}
     layouts: dict[Any, _Layout] = {}
+    budget = NameBudget(path)
     for name, tensor in named:
+        budget.add(name)
         view = _view(path, name, tensor, layouts)
         # Tensors without data are never tied to each other.
         identity = id(tensor) if view.storage is None else id(view.storage)
-        key = (identity, view.offset, view.dtype, view.layout)
-        if key in names:
-            names[key].append(name)
-        else:
-            names[key] = [name]
-            views[key] = view
+        found.setdefault((identity, view.offset, view.dtype, view.layout), (view, []))[1].append(name)
     first: dict[int, int] = {}
     entries: list[Entry] = []
     roles = roles or {}
-    for key, view in views.items():
+    for key in list(found):
+        view, names = found.pop(key)  # both lists together may take a lot of memory
         shares = first.setdefault(key[0], len(entries))
         # An attribute that holds a parameter, as `_flat_weights` of recurrent layers does, is not another name of it.
-        own = [name for name in names[key] if roles.get(name) != ATTRIBUTE] or names[key]
+        own = [name for name in names if roles.get(name) != ATTRIBUTE] or names
         entry = _entry(path, tuple(own), view, shares if shares != len(entries) else None)
         role = joint_role([roles.get(name, "") for name in entry.names])
         entries.append(replace(entry, role=role) if role else entry)
@@ -76,7 +80,8 @@ def _view(path: str, name: str, tensor: TensorValue, layouts: dict[Any, _Layout]
     offset, storage = tensor.offset, tensor.storage
     layout = _checked_layout(path, name, tensor, layouts)
     if type(offset) is not int or offset < 0:
-        raise_invalid(path, name, f"its storage offset {offset} is not a non-negative integer")
+        shown = offset if type(offset) is int else type(offset).__name__
+        raise_invalid(path, name, f"its storage offset {shown} is not a non-negative integer")
     if storage is not None and type(storage) is not RawStorage:
         raise_invalid(path, name, "it has no storage")
     dtype = dtype_name(tensor.dtype) or (storage.dtype if storage is not None else "unknown")
@@ -102,9 +107,9 @@ def _layout(path: str, name: str, shape: tuple[int, ...], strides: tuple[int, ..
         raise_invalid(
             path, name, f"negative {'size' if min(shape) < 0 else 'stride'} in shape {shape}, strides {strides}"
         )
-    elements = math.prod(shape)
-    if elements > MAX_ELEMENTS or max(shape + strides, default=0) > MAX_ELEMENTS:
-        raise_invalid(path, name, "its shape is larger than any tensor can be")
+    elements = count_elements(path, name, shape)
+    if max(strides, default=0) > MAX_ELEMENTS:
+        raise_invalid(path, name, "its strides are larger than those of any tensor can be")
     expected = contiguous_strides(shape)
     steps = list(zip(shape, strides, strict=True))
     plain = not elements or all(
@@ -135,12 +140,49 @@ def _entry(path: str, names: tuple[str, ...], view: _View, shares: int | None) -
         problem = problem or "big-endian numbers with a dtype other than their storage's: not supported"
     first = storage.offset + view.offset * width
     aligned = alignment(first) if encoded is None else 0
-    if strides is None:
-        span = ByteRange(storage.file, first, elements * width)
-        return Entry(names, dtype, shape, None, span, elements * width, aligned, 0, problem, shares, encoded)
     span = ByteRange(storage.file, storage.offset, storage.length)
     size = min(distinct * width, storage.length)
-    return Entry(names, dtype, shape, strides, span, size, aligned, view.offset, problem, shares, encoded)
+    offset = view.offset
+    if strides is None:
+        span, size, offset = ByteRange(storage.file, first, elements * width), elements * width, 0
+    checksum = storage.checksum
+    if checksum is not None and checksum.span == span:
+        span = checksum.span  # one object for both: there may be 150,000
+    return Entry(names, dtype, shape, strides, span, size, aligned, offset, problem, shares, encoded, checksum)
+
+
+def count_elements(path: str, name: str, shape: Sequence[int]) -> int:
+    """The number of elements; `ReadError` if torch cannot hold the shape, as of a zero beside a huge dimension."""
+    if math.prod(max(size, 1) for size in shape) > MAX_ELEMENTS:
+        raise_invalid(path, name, "its shape is larger than any tensor can be")
+    return math.prod(shape)
+
+
+class NameBudget:
+    """Counts names and their memory; a file with more than any model has is rejected."""
+
+    def __init__(self, path: str, noun: str = "tensor", most: int = MAX_TENSORS) -> None:
+        self._path = one_line(path)
+        self._noun = noun
+        self._most = most
+        self._count = 0
+        self._bytes = 0
+
+    def add(self, name: str) -> None:
+        """Count one name; `ReadError` if it is too long, or one too many."""
+        self._count += 1
+        self._bytes += sys.getsizeof(name)
+        if len(name) > MAX_NAME_LENGTH:
+            raise self._rejected(
+                f"the name of a {self._noun} has {len(name):,} characters, the limit is {MAX_NAME_LENGTH:,}"
+            )
+        if self._count > self._most:
+            raise self._rejected(f"it has more than {self._most:,} {self._noun}s")
+        if self._bytes > MAX_NAME_BYTES:
+            raise self._rejected(f"the names of its {self._noun}s have more than {MAX_NAME_BYTES:,} bytes")
+
+    def _rejected(self, why: str) -> ReadError:
+        return ReadError(f"{self._path} is rejected: {why}")
 
 
 def uninitialized_note(names: Sequence[str]) -> tuple[str, ...]:

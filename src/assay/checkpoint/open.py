@@ -9,6 +9,8 @@ from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import METADATA, Files, folder_names
 from assay.checkpoint.formats import recognise, shards
 from assay.checkpoint.formats.recognise import INDEX, Recognised
+from assay.errors import ReadError, TrustError
+from assay.messages import one_line
 
 
 def open_checkpoint(path: str | os.PathLike[str], *, lenient: bool = False, files: Files | None = None) -> Checkpoint:
@@ -38,15 +40,26 @@ def open_folder(path: str, names: list[str], files: Files, *, lenient: bool = Fa
     if METADATA in names:
         from assay.checkpoint.formats import distributed
 
-        return distributed.read(path, files)
-    return shards.read_folder(path, names, partial(_open_single, files=files, lenient=lenient), files)
+        return _not_empty(distributed.read(path, files))
+    reader = partial(_open_single, files=files, lenient=lenient)
+    return _not_empty(shards.read_folder(path, names, reader, files))
 
 
 def open_recognised(recognised: Recognised, files: Files, *, lenient: bool = False) -> Checkpoint:
     """The checkpoint in a recognised file, or in the shards that it lists."""
     if recognised.kind == INDEX:
-        return shards.read_index(recognised.region, partial(_open_single, files=files, lenient=lenient))
-    return recognise.read(recognised, lenient=lenient)
+        reader = partial(_open_single, files=files, lenient=lenient)
+        return _not_empty(shards.read_index(recognised.region, reader))
+    return _not_empty(recognise.read(recognised, lenient=lenient))
+
+
+def _not_empty(checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint; `ReadError` with what it contains instead, if it has neither tensors nor modules."""
+    if checkpoint.entries or checkpoint.modules or checkpoint.failures or not checkpoint.holds:
+        return checkpoint
+    code = "".join(f"; {note}" for note in checkpoint.notes)
+    error = TrustError if checkpoint.globals else ReadError
+    raise error(f"{one_line(checkpoint.path)} has no tensors: it is {checkpoint.holds}{code}")
 
 
 def holds_checkpoint(names: list[str]) -> bool:

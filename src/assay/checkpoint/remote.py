@@ -13,6 +13,8 @@ from assay.messages import error_line, one_line
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+://")
 _WEB = re.compile(r"https?://", re.IGNORECASE)
+TIME_LIMIT_S = 30.0
+"""How long a web server may be silent, and how long a request for a file's size may take."""
 _RANGES_PER_REQUEST = 1000
 """Ranges passed to fsspec in one call; it fetches them concurrently."""
 
@@ -30,11 +32,13 @@ class RemoteFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self._system, self._key = _system(path)
+        self._silent = False
+        """Whether a request has timed out: further ones would only wait again."""
 
     @cached_property
     def size(self) -> int:
         """Size of the file in bytes; requested once, and only if it is needed."""
-        size = _request(self.path, lambda: self._system.info(self._key)["size"])
+        size = self._request(lambda: _info(self._system, self._key)["size"])
         if type(size) is not int:
             raise ReadError(
                 f"cannot read {one_line(self.path)}: the server does not report its size; download it first"
@@ -46,7 +50,7 @@ class RemoteFile:
         if not length:
             return b""
         fetch = self._fetch
-        return self._checked(_request(self.path, lambda: fetch(offset, offset + length)), offset, length)
+        return self._checked(self._request(lambda: fetch(offset, offset + length)), offset, length)
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each (offset, length), fetched concurrently if the file system can."""
@@ -55,7 +59,7 @@ class RemoteFile:
             batch = ranges[first : first + _RANGES_PER_REQUEST]
             starts = [offset for offset, _ in batch]
             ends = [offset + length for offset, length in batch]
-            pieces = _request(self.path, partial(self._system.cat_ranges, [self._key] * len(batch), starts, ends))
+            pieces = self._request(partial(self._system.cat_ranges, [self._key] * len(batch), starts, ends))
             contents += [self._checked(piece, *span) for piece, span in zip(pieces, batch, strict=True)]
         return contents
 
@@ -69,10 +73,23 @@ class RemoteFile:
             return lambda start, end: self._system.cat_file(self._key, start=start, end=end)
         # A web server may ignore the range and send the whole file; fsspec's file object detects that in time.
         size = self.size
-        file = _request(self.path, lambda: self._system.open(self._key, size=size, cache_type="none"))
+        file = self._request(lambda: self._system.open(self._key, size=size, cache_type="none"))
         return partial(_part, self.path, file)
 
+    def _request(self, call: Callable[[], Any]) -> Any:
+        """The result of `call`; after a request that timed out, all others fail at once."""
+        if self._silent:
+            raise _silence(self.path)
+        try:
+            return _request(self.path, call)
+        except ReadError as error:
+            self._silent = is_timeout(error)
+            raise
+
     def _checked(self, data: Any, offset: int, length: int) -> bytes:
+        if isinstance(data, Exception):
+            self._silent = is_timeout(data)
+            raise _silence(self.path) if self._silent else _unreadable(self.path, data)
         if not isinstance(data, bytes) or len(data) != length:
             raise ReadError(f"{one_line(self.path)}: the server did not send the {length} bytes at offset {offset}")
         return data
@@ -103,7 +120,7 @@ def _system(path: str) -> tuple[Any, str]:
     except ImportError as error:
         raise ReadError(f"{one_line(path)} is remote: run pip install torch-assay[remote] to read it") from error
     try:
-        system, key = _request(path, lambda: core.url_to_fs(path))
+        system, key = _request(path, lambda: core.url_to_fs(path, **_options(path)))
     except ReadError as error:
         if isinstance(error.__cause__, ImportError):
             kind = path.partition("://")[0]
@@ -129,7 +146,42 @@ def _request(path: str, call: Callable[[], Any]) -> Any:
         raise
     # Every backend raises its own exception types.
     except Exception as error:
-        raise ReadError(f"cannot read {one_line(path)}: {reason(error)}") from error
+        raise (_silence(path) if is_timeout(error) else _unreadable(path, error)) from error
+
+
+def _options(path: str) -> dict[str, Any]:
+    """Options of fsspec for a web address: it gives up on a silent server, but never on a slow one."""
+    if not _WEB.match(path):
+        return {}
+    limits = importlib.import_module("aiohttp").ClientTimeout(
+        total=None, sock_connect=TIME_LIMIT_S, sock_read=TIME_LIMIT_S
+    )
+    configured = importlib.import_module("fsspec.config").conf.get(path.partition("://")[0].lower(), {})
+    return {"client_kwargs": {"timeout": limits, **configured.get("client_kwargs", {})}}
+
+
+def _info(system: Any, key: str) -> Any:
+    """What the server states about a file. fsspec tries two kinds of request: one limit holds for both."""
+    if not system.async_impl:
+        return system.info(key)
+    return importlib.import_module("fsspec.asyn").sync(system.loop, system._info, key, timeout=TIME_LIMIT_S)
+
+
+def is_timeout(error: BaseException | None) -> bool:
+    """Whether a time limit is the cause of `error`."""
+    timeouts = (TimeoutError, importlib.import_module("asyncio").TimeoutError)  # one class since Python 3.11
+    return error is not None and (isinstance(error, timeouts) or is_timeout(error.__cause__))
+
+
+def _silence(path: str) -> ReadError:
+    limit = f"{TIME_LIMIT_S:g} s"
+    return ReadError(
+        f"cannot read {one_line(path)}: the server sent nothing for {limit}; try again, or download it first"
+    )
+
+
+def _unreadable(path: str, error: Exception) -> ReadError:
+    return ReadError(f"cannot read {one_line(path)}: {reason(error)}")
 
 
 def reason(error: Exception) -> str:

@@ -88,6 +88,8 @@ class DecodedRange:
         self._kept = [_SavedState(0, 0, start)]
         self._last = self._kept[0]
         self._step = max(STEP, encoded.size // MAX_STATES)
+        self._checked, self._crc = 0, 0
+        """The plain bytes that have gone into the checksum so far, and their checksum."""
         self._lock = threading.Lock()
 
     def read(self, offset: int, length: int) -> bytes:
@@ -109,6 +111,7 @@ class DecodedRange:
             piece, consumed = state.take(self._stored(stored), stop - plain)
             if not piece and not consumed:
                 raise self._damaged("decodes to fewer bytes than declared")
+            self._add_to_sum(plain, piece)
             if plain >= first:
                 pieces.append(piece)
             plain, stored = plain + len(piece), stored + consumed
@@ -119,8 +122,13 @@ class DecodedRange:
         self._last = _SavedState(plain, stored, state)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def _add_to_sum(self, plain: int, piece: bytes) -> None:
+        """Add the new part of `piece`, which starts at `plain`."""
+        new = piece[self._checked - plain :] if plain <= self._checked else b""
+        self._checked, self._crc = self._checked + len(new), zlib.crc32(new, self._crc)
+
     def _check_end(self, stored: int, state: Decoder) -> None:
-        """Raise `ReadError` if the data continues past its declared size or does not end there."""
+        """Raise `ReadError` if the data does not end where it should, or does not have its checksum."""
         while stored < self._encoded.span.length or not state.ended:
             piece, consumed = state.take(self._stored(stored), 1)
             stored += consumed
@@ -128,6 +136,8 @@ class DecodedRange:
                 raise self._damaged("decodes to more bytes than declared")
             if not consumed:
                 raise self._damaged("does not end where declared")
+        if self._encoded.crc is not None and self._checked == self._encoded.size and self._crc != self._encoded.crc:
+            raise self._damaged("does not match its CRC-32; copy or download the file again")
 
     def _stored(self, position: int) -> bytes:
         begin, data = self._window

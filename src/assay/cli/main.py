@@ -161,7 +161,16 @@ def run(arguments: Sequence[str]) -> int:
         messages.fail(f"{error.filename or 'output'}: {error.strerror or error}", error)
         return WriteError.exit_code
     except Exception as error:  # noqa: BLE001  a bug in Assay is reported in one line too
+        if _was_interrupted(error):
+            messages.warn("interrupted")
+            return INTERRUPTED
         return _fail_unexpectedly(error, messages)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind `error`: a package that is being imported may replace the exception by its own."""
+    cause = error and (error.__cause__ or error.__context__)
+    return isinstance(error, KeyboardInterrupt) or (cause is not None and _was_interrupted(cause))
 
 
 def _fail_unexpectedly(error: Exception, messages: Messages) -> int:

@@ -15,6 +15,12 @@ from assay.errors import ReadError, UsageError, VersionError
 from assay.messages import one_line, plural, unreadable
 
 SUFFIXES = (".assay.json", ".assay.json.gz")
+MAX_RATIO = 100
+"""Documents compress 10:1 to 40:1; 1000:1 is made to fill the memory."""
+MAX_UNPACKED = 64 << 20
+"""Bytes that any file may decompress to, whatever its ratio."""
+_GZIP = 31
+"""The format that zlib is to expect."""
 
 
 class _Version(msgspec.Struct):
@@ -88,12 +94,23 @@ def _path(path: object) -> Path:
     return Path(text)
 
 
+def _decompressed(data: bytes, name: str) -> bytes:
+    """The contents of a gzip stream; `ReadError` if there is far more than the text of a document compresses to."""
+    stream, limit = zlib.decompressobj(_GZIP), max(MAX_UNPACKED, MAX_RATIO * len(data))
+    text = stream.decompress(data, limit)
+    if not stream.eof:
+        if len(text) < limit:
+            raise EOFError("it ends too early")
+        raise ReadError(f"{name} is rejected: it decompresses to more than {limit:,} bytes")
+    return text
+
+
 def decode(data: bytes, name: str) -> Document:
     """The document in `data`, compressed or not; `name` is used in error messages only."""
     try:
         if data[:2] == b"\x1f\x8b":
-            data = gzip.decompress(data)
-    except (OSError, EOFError, zlib.error) as error:
+            data = _decompressed(data, name)
+    except (EOFError, zlib.error) as error:
         raise ReadError(f"cannot read {name}: the gzip stream is damaged ({error})") from error
     try:
         version = msgspec.json.decode(data, type=_Version).assay_schema

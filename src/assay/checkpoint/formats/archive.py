@@ -9,10 +9,12 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable
+from functools import cached_property
 from typing import NamedTuple
 
-from assay.checkpoint.entries import ByteRange, EncodedBytes
+from assay.checkpoint.entries import ByteRange, Checksum, EncodedBytes
 from assay.checkpoint.files import BytesFile, Region, truncated
+from assay.checkpoint.remote import is_url
 from assay.errors import ReadError
 from assay.messages import one_line, plural
 
@@ -23,6 +25,8 @@ MAX_MEMBER_BYTES = 48 << 20
 """Limit, in bytes, for a member that is read whole."""
 MAX_RATIO = 200
 """Text compresses about 10:1; 1000:1 is a zip bomb."""
+_WINDOW = 1 << 20
+"""Bytes that are verified at a time."""
 _SMALL_BYTES = 1 << 16
 """Members that decompress to at most this many bytes are read whatever their ratio."""
 _SMALL_RECORD_BYTES = 64 << 20
@@ -31,7 +35,7 @@ _SMALL_RECORD_BYTES = 64 << 20
 _END = struct.Struct("<4s4xHHIIH")
 _END_64 = struct.Struct("<4s20xQQQQ")
 _LOCATOR_64 = struct.Struct("<4s4xQI")
-_MEMBER = struct.Struct("<4s4xHH8xIIHHH8xI")
+_MEMBER = struct.Struct("<4s4xHH4xIIIHHH8xI")
 _LOCAL = struct.Struct("<4s22xHH")
 _FULL = 0xFFFFFFFF
 
@@ -45,6 +49,8 @@ class Member(NamedTuple):
     packed: int
     size: int
     method: int
+    crc: int | None
+    """CRC-32 of the decompressed bytes; None if the writer did not compute it."""
 
 
 class ZipArchive:
@@ -53,16 +59,27 @@ class ZipArchive:
     def __init__(self, region: Region) -> None:
         self.region = region
         self._start = 0
-        self.members = {member.name: member for member in self._directory()}
+        self.members  # noqa: B018  a damaged directory is reported when the archive is opened
+
+    @cached_property
+    def members(self) -> dict[str, Member]:
+        """The members by name."""
+        return {member.name: member for member in self._directory()}
+
+    def forget(self) -> None:
+        """Free the members, of which there may be 150,000; they are read again if they are needed again."""
+        del self.members
 
     def read(self, name: str, limit: int = MAX_MEMBER_BYTES) -> bytes:
         """The decompressed bytes of a member; `ReadError` if it is larger than `limit` or looks like a zip bomb."""
-        member = self.members[name]
+        member = self.member(name)
         if member.size > limit:
             raise self._rejected(f"{one_line(name)} has {member.size} bytes, the limit is {limit}")
         part = self.part(name)
         if member.method == STORED:
-            return part.read(0, member.size)
+            data = part.read(0, member.size)
+            self._check_sum(member, zlib.crc32(data))
+            return data
         if member.method != DEFLATED or member.size > max(_SMALL_BYTES, member.packed * MAX_RATIO):
             raise self._rejected(f"{one_line(name)} is compressed in a way that no checkpoint writer uses")
         try:
@@ -72,14 +89,22 @@ class ZipArchive:
             raise self._damaged(f"{one_line(name)} cannot be decompressed") from error
         if len(data) != member.size:
             raise self._damaged(f"{one_line(name)} does not decompress to its declared size")
+        self._check_sum(member, zlib.crc32(data))
         return data
 
     def open(self, name: str) -> Region:
-        """A member as a region, decompressed in memory if necessary."""
-        if self.members[name].method == STORED:
-            return self.part(name)
-        part, data = self.part(name), self.read(name)
-        encoded = EncodedBytes(ByteRange(part.path, part.base, part.size), "deflate", len(data))
+        """A member as a region, decompressed in memory if necessary. A local one of sensible size is verified."""
+        member, part = self.member(name), self.part(name)
+        if member.method == STORED:
+            if member.size <= MAX_MEMBER_BYTES and not is_url(part.path):
+                crc = 0
+                for offset in range(0, part.size, _WINDOW):
+                    crc = zlib.crc32(part.read(offset, min(_WINDOW, part.size - offset)), crc)
+                self._check_sum(member, crc)
+            return part
+        data = self.read(name)
+        span = ByteRange(part.path, part.base, part.size)
+        encoded = EncodedBytes(span, "deflate", len(data), crc=member.crc)
         return Region(BytesFile(self.region.path, data, encoded))
 
     def record(self, member: Member, start: int) -> tuple[EncodedBytes | None, str]:
@@ -94,11 +119,23 @@ class ZipArchive:
             return None, f"its data is compressed with zip method {member.method}, which is not supported"
         if member.size > max(_SMALL_RECORD_BYTES, member.packed * MAX_RATIO):
             return None, f"its data is compressed {member.size // max(member.packed, 1)}:1, above the limit"
-        return EncodedBytes(span, "deflate", member.size), ""
+        return EncodedBytes(span, "deflate", member.size, crc=member.crc), ""
+
+    def checksum(self, member: Member, start: int) -> Checksum | None:
+        """The checksum of a record that is stored uncompressed and starts at `start`; None if it has none."""
+        if member.method != STORED or member.crc is None:
+            return None
+        return Checksum(ByteRange(self.region.path, self.region.base + start, member.size), member.crc)
+
+    def member(self, name: str) -> Member:
+        """The member of this name; `ReadError` if there is none."""
+        if name not in self.members:
+            raise self._damaged(f"it lacks {one_line(name)}")
+        return self.members[name]
 
     def part(self, name: str) -> Region:
         """The region of a member's stored bytes, possibly compressed."""
-        member = self.members[name]
+        member = self.member(name)
         return self.region.part(self.starts([member])[0], member.packed)
 
     def starts(self, members: Iterable[Member]) -> list[int]:
@@ -121,6 +158,10 @@ class ZipArchive:
     def _damaged(self, why: str) -> ReadError:
         return ReadError(f"{self._path} is damaged: {why}")
 
+    def _check_sum(self, member: Member, crc: int) -> None:
+        if member.crc is not None and crc != member.crc:
+            raise self._damaged(f"{one_line(member.name)} does not match its CRC-32; copy or download the file again")
+
     def _rejected(self, why: str) -> ReadError:
         return ReadError(f"{self._path} is rejected: {why}")
 
@@ -141,7 +182,7 @@ class ZipArchive:
         return members
 
     def _member(self, data: bytes, position: int) -> tuple[Member, int]:
-        _, flags, method, packed, size, name, extra, comment, header = _MEMBER.unpack_from(data, position)
+        _, flags, method, crc, packed, size, name, extra, comment, header = _MEMBER.unpack_from(data, position)
         start = position + _MEMBER.size
         end = start + name + extra + comment
         text = data[start : start + name].decode("utf-8", "backslashreplace")
@@ -153,7 +194,8 @@ class ZipArchive:
             size, packed, header = self._large(data[start + name : start + name + extra], size, packed, header)
         if method == STORED and packed != size:
             raise self._damaged(f"{one_line(text)} is not compressed, but its stored size differs from its size")
-        return Member(text, header, packed, size, method), end
+        # torch writes 0 if it is told not to compute checksums (set_crc32_options), or to skip the data (skip_data).
+        return Member(text, header, packed, size, method, crc or None), end
 
     def _large(self, extra: bytes, *fields: int) -> tuple[int, int, int]:
         """`fields` (size, packed size, header offset) with saturated 32-bit values replaced by their zip64 ones."""

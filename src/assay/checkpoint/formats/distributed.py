@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.files import METADATA, Files, Region, inside
 from assay.checkpoint.formats.archive import ZipArchive
-from assay.checkpoint.formats.torch_zip import describe
+from assay.checkpoint.formats.torch_zip import describe, not_run_note
 from assay.checkpoint.listing import list_tensors, raise_invalid
 from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.values import Stub, TensorValue, contiguous_strides
@@ -22,7 +22,8 @@ from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
 from assay.messages import one_line, plural
 
-OWN = "torch.distributed.checkpoint."
+OWN = ("torch.distributed.checkpoint.", "pathlib.")
+"""Modules whose classes every .metadata refers to."""
 MAX_ITEMS = 200_000
 
 
@@ -46,14 +47,28 @@ class _Whole(NamedTuple):
     """The sizes of each piece, by its offsets."""
 
 
+class _Code(NamedTuple):
+    """The globals that the pickles refer to, except torch's own, and those that loading would call."""
+
+    foreign: dict[str, None]
+    called: dict[str, None]
+
+    def add(self, machine: PickleMachine) -> None:
+        """Add the globals of a pickle that has been read."""
+        for names, found in ((self.foreign, machine.foreign), (self.called, machine.called)):
+            names.update((name, None) for name in found if not name.startswith(OWN))
+
+
 def read(path: str, files: Files) -> Checkpoint:
     """The tensors of a distributed checkpoint; a missing file is listed in `failures` and the rest is read."""
     with files.region(inside(path, METADATA)) as region:
         machine = PickleMachine(Stream(region), lambda pid: pid)
-        state = _fields(machine.load())
+        value = machine.load()
+    state, code = _fields(value), _Code({}, {})
+    code.add(machine)
     wholes = _wholes(path, state.get("state_dict_metadata"))
     items = _items(path, state.get("storage_data"), wholes)
-    named, failures = _read_items(path, items, wholes, files)
+    named, failures = _read_items(path, items, wholes, files, code)
     parts = {name: len(whole.chunks) for name, whole in wholes.items() if len(whole.chunks) > 1}
     sharded = {name: {"shape": list(wholes[name].shape), "parts": count} for name, count in parts.items()}
     notes = (f"{plural(len(parts), 'tensor')} saved in pieces; each piece is listed as name[slice]",) if parts else ()
@@ -63,14 +78,15 @@ def read(path: str, files: Files) -> Checkpoint:
         path,
         list_tensors(path, named),
         {"sharded": sharded, "other": others[:256]} if others or sharded else {},
-        globals=tuple(name for name in machine.foreign if not name.startswith((OWN, "pathlib."))),
-        notes=notes,
+        globals=tuple(code.foreign),
+        notes=(*notes, *not_run_note(code.foreign, code.called)),
         failures=tuple(failures),
+        holds="a distributed checkpoint without tensors in its .metadata",
     )
 
 
 def _read_items(
-    path: str, items: list[_Item], wholes: dict[str, _Whole], files: Files
+    path: str, items: list[_Item], wholes: dict[str, _Whole], files: Files, code: _Code
 ) -> tuple[list[tuple[str, TensorValue]], list[str]]:
     named: list[tuple[str, TensorValue]] = []
     failures: list[str] = []
@@ -83,8 +99,9 @@ def _read_items(
             failures.append(f"shard {one_line(file)} is missing: {plural(len(pieces), 'tensor')} not read")
             continue
         try:
+            _check_overlaps(path, pieces)
             with files.region(location) as region:
-                named += [pair for item in pieces for pair in _read_item(region, item, wholes[item.name])]
+                named += [pair for item in pieces for pair in _read_item(region, item, wholes[item.name], code)]
         except ReadError as error:
             failures.append(str(error))
     if failures and not named:
@@ -92,13 +109,24 @@ def _read_items(
     return named, failures
 
 
-def _read_item(region: Region, item: _Item, whole: _Whole) -> list[tuple[str, TensorValue]]:
+def _check_overlaps(path: str, items: list[_Item]) -> None:
+    """Raise `ReadError` if two items of one file share bytes: their archive would be read again and again."""
+    end = 0
+    for item in sorted(items, key=lambda item: item.start):
+        if item.start < end:
+            raise ReadError(f"{one_line(path)} is rejected: the data of {one_line(item.name)} overlaps other data")
+        end = item.start + item.length
+
+
+def _read_item(region: Region, item: _Item, whole: _Whole, code: _Code) -> list[tuple[str, TensorValue]]:
     """The tensor in one saved item, named after its piece; several if it is a tensor subclass."""
     name, shape = _piece(item, whole)
     if item.transformed:
         problem = "its bytes were compressed or encrypted when it was saved: not supported"
         return [(name, TensorValue(None, 0, shape, contiguous_strides(shape), whole.dtype, problem))]
-    tensors = describe(ZipArchive(region.part(item.start, item.length)))[0].tensors
+    contents, machine = describe(ZipArchive(region.part(item.start, item.length)))
+    code.add(machine)
+    tensors = contents.tensors
     if len(tensors) == 1 and not tensors[0][0] and tuple(tensors[0][1].shape) != shape:
         raise_invalid(
             region.path, name, f"the piece has shape {tuple(tensors[0][1].shape)}, but .metadata declares {shape}"
@@ -125,7 +153,8 @@ def _wholes(path: str, table: Any) -> dict[str, _Whole]:
             continue
         shape = _numbers(path, name, fields["size"])
         chunks: dict[tuple[int, ...], tuple[int, ...]] = {}
-        for chunk in fields.get("chunks") or ():
+        pieces = fields.get("chunks")
+        for chunk in pieces if isinstance(pieces, (list, tuple)) else ():
             piece = _fields(chunk)
             offsets = _numbers(path, name, piece.get("offsets"))
             sizes = _numbers(path, name, piece.get("sizes"))

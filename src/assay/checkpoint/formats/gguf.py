@@ -22,19 +22,20 @@ from assay.checkpoint.formats.gguf_types import (
     VERSIONS,
     GgufType,
 )
-from assay.checkpoint.listing import MAX_ELEMENTS, raise_invalid
+from assay.checkpoint.listing import MAX_NAME_LENGTH, MAX_TENSORS, NameBudget, count_elements, raise_invalid
 from assay.checkpoint.stream import Stream
 from assay.errors import ReadError
-from assay.messages import one_line
+from assay.messages import one_line, plural
 
-MAX_TENSORS = 200_000
-MAX_VALUES = 100_000
+MAX_VALUES = 10_000
 MAX_DIMENSIONS = 4
 MIN_TENSOR_BYTES = 24
 """Bytes of the shortest possible tensor description."""
-MAX_NAME_LENGTH = 1 << 16
+MIN_VALUE_BYTES = 12
+"""The same for a metadata value."""
 MAX_TEXT_LENGTH = 1 << 16
-"""Longer values (chat templates, whole vocabularies) are skipped; only their length is kept."""
+MAX_TEXT_BYTES = 8 << 20
+"""Longer values (whole vocabularies), and those beyond this total, are skipped; only their length is kept."""
 MAX_ITEMS = 4_000_000
 """Limit for all lists together; the largest vocabularies have approximately 300,000 tokens and as many merges."""
 KEPT_ITEMS = 8
@@ -56,15 +57,20 @@ def read(region: Region) -> Checkpoint:
     if version not in VERSIONS:
         raise ReadError(f"{path} is GGUF version {version}: expected version {', '.join(map(str, VERSIONS))}")
     count, values = header.count(), header.count()
-    if count > min(MAX_TENSORS, region.size // MIN_TENSOR_BYTES) or values > min(MAX_VALUES, region.size // 12):
+    if count > region.size // MIN_TENSOR_BYTES or values > region.size // MIN_VALUE_BYTES:
         raise header.rejected(f"it declares {count} tensors and {values} metadata values, more than fit in the file")
+    if count > MAX_TENSORS or values > MAX_VALUES:
+        limits = f"the limits are {MAX_TENSORS:,} and {MAX_VALUES:,}"
+        raise header.rejected(f"it has {count:,} tensors and {values:,} metadata values, {limits}")
     metadata = _metadata(header, values)
-    tensors = [_tensor(header, region.path) for _ in range(count)]
+    budget = NameBudget(region.path)
+    tensors = [_tensor(header, region.path, budget) for _ in range(count)]
     step = _alignment(path, metadata)
     start = -(-header.offset // step) * step
     metadata["gguf.version"] = version
     entries = _entries(region, start, step, tensors, swapped=header.swapped)
-    return Checkpoint("gguf", region.path, entries, metadata, notes=_notes(metadata))
+    holds = f"a GGUF file with {plural(values, 'metadata value')}"
+    return Checkpoint("gguf", region.path, entries, metadata, notes=_notes(metadata), holds=holds)
 
 
 def _metadata(header: _Header, count: int) -> dict[str, Any]:
@@ -77,15 +83,15 @@ def _metadata(header: _Header, count: int) -> dict[str, Any]:
     return metadata
 
 
-def _tensor(header: _Header, path: str) -> _Tensor:
+def _tensor(header: _Header, path: str, budget: NameBudget) -> _Tensor:
     name = header.text()
+    budget.add(name)
     dimensions = header.number(4)
     if dimensions > MAX_DIMENSIONS:
         raise header.rejected(f"tensor {one_line(name)} has {dimensions} dimensions, the limit is {MAX_DIMENSIONS}")
     sizes = [header.count() for _ in range(dimensions)]
     kind, offset = header.number(4), header.number(8)
-    if math.prod(sizes) > MAX_ELEMENTS:
-        raise_invalid(path, name, "its shape is larger than any tensor can be")
+    count_elements(path, name, sizes)
     return _Tensor(name, tuple(reversed(sizes)), kind, offset)
 
 
@@ -179,6 +185,7 @@ class _Header:
         """Whether the file was written on a big-endian machine."""
         self._order = ">" if self.swapped else "<"
         self._left = MAX_ITEMS
+        self._text_left = MAX_TEXT_BYTES
         self.version = int.from_bytes(number.to_bytes(4, "little"), "big") if self.swapped else number
 
     @property
@@ -225,7 +232,8 @@ class _Header:
 
     def _any_text(self) -> Any:
         length = self.count()
-        if length <= MAX_TEXT_LENGTH:
+        if length <= min(MAX_TEXT_LENGTH, self._text_left):
+            self._text_left -= length
             return self._stream.take(length).decode("utf-8", "backslashreplace")
         self._stream.skip(length)
         return {"length": length}

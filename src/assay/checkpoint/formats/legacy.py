@@ -10,7 +10,7 @@ from assay.checkpoint.files import Region, truncated
 from assay.checkpoint.formats.torch_zip import checkpoint
 from assay.checkpoint.pickle.machine import PickleMachine
 from assay.checkpoint.pickle.represented import dtype_name
-from assay.checkpoint.pickle.texts import plain_region
+from assay.checkpoint.pickle.texts import PlainBytes
 from assay.checkpoint.pickle.values import Blob, Global, RawStorage
 from assay.checkpoint.pickle.walking import INSIDE, collect
 from assay.checkpoint.stream import Stream
@@ -34,6 +34,7 @@ class _Pickles:
 
     def __init__(self, region: Region, depth: int = 0) -> None:
         self._region = region
+        self._bytes = PlainBytes(region)
         self._path = one_line(region.path)
         self._stream = Stream(region)
         self._storages: dict[str, RawStorage] = {}
@@ -54,6 +55,7 @@ class _Pickles:
         value = self.machine.load()
         keys = self.machine.load()
         self._locate(keys, swapped=isinstance(system, dict) and system.get("little_endian") is False)
+        self._storages.clear()  # the tensors refer to those of them that they need
         return value, "torch-legacy"
 
     def _persistent(self, pid: Any) -> Any:
@@ -79,7 +81,8 @@ class _Pickles:
 
     def _locate(self, keys: Any, *, swapped: bool) -> None:
         """Locate the storages: they follow the pickles in the order of `keys`, each preceded by its size."""
-        if not isinstance(keys, list) or set(map(str, keys)) != set(self._storages):
+        is_list = isinstance(keys, list) and all(isinstance(key, (str, int)) for key in keys)
+        if not is_list or set(map(str, keys)) != set(self._storages):
             raise ReadError(f"{self._path} is damaged: its list of storages does not match its tensors")
         offset = self._stream.offset
         for key in keys:
@@ -94,7 +97,7 @@ class _Pickles:
         """The storage in an embedded torch.save file."""
         if not isinstance(args[0], (bytes, Blob)):
             raise TypeError(args[0])
-        inner = plain_region(self._region, args[0])
+        inner = self._bytes.region(args[0])
         if inner is None:
             return RawStorage("inside the pickle", "unknown", 0, problem=INSIDE)
         value, _ = _Pickles(inner, depth=1).read()

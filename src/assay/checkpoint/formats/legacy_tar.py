@@ -79,13 +79,13 @@ def _storages(region: Region) -> dict[int, RawStorage]:
         key, _, kind = _triple(machine.load(), region)
         start = stream.offset
         numel = stream.number(8, signed=True)
-        storage = RawStorage(str(key), dtype_name(kind) or "unknown", numel)
+        storage = RawStorage(str(int(key)), dtype_name(kind) or "unknown", numel)
         stream.jump(locate_storage(region, storage, start))
         storages[int(key)] = storage
     for view in machine.load():
         target, root, offset, numel = view
         whole = storages[int(root)]
-        part = storages[int(target)] = RawStorage(str(target), whole.dtype, numel)
+        part = storages[int(target)] = RawStorage(str(int(target)), whole.dtype, numel)
         locate_part(region, part, whole, offset)
     return storages
 
@@ -111,7 +111,8 @@ def _tensors(region: Region, storages: dict[int, RawStorage]) -> dict[int, Tenso
 def _count(machine: PickleMachine, region: Region) -> int:
     count = machine.load()
     if type(count) is not int or not 0 <= count <= MAX_ROWS:
-        raise ReadError(f"{one_line(region.path)} is damaged: {one_line(count)} is not a valid number of tensors")
+        shown = count if type(count) is int else type(count).__name__
+        raise ReadError(f"{one_line(region.path)} is damaged: {one_line(shown)} is not a valid number of tensors")
     return count
 
 

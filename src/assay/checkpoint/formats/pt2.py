@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -11,6 +12,7 @@ from assay.checkpoint.entries import Checkpoint
 from assay.checkpoint.formats.archive import STORED, ZipArchive
 from assay.checkpoint.formats.pt2_schema import Payload, PayloadConfig, SignedProgram, TensorMeta
 from assay.checkpoint.formats.pt2_values import DTYPES, SymbolicSizes
+from assay.checkpoint.formats.safetensors import check_json_size
 from assay.checkpoint.formats.torch_zip import describe, locate
 from assay.checkpoint.listing import list_tensors
 from assay.checkpoint.pickle.values import RawStorage, TensorValue
@@ -26,6 +28,9 @@ _PROGRAMS = ("models/{}.json", "serialized_exported_program.json")
 _ROLES = {"parameter": PARAMETER, "buffer": BUFFER, "tensor_constant": CONSTANT}
 """Kinds of graph inputs that are tensors of the program."""
 
+MAX_TABLES = 200
+"""Two per program; for each, all members of the archive are searched."""
+
 NamedValues = list[tuple[str, TensorValue]]
 
 
@@ -33,6 +38,8 @@ def read(archive: ZipArchive) -> Checkpoint:
     """The parameters, buffers and constants of every program in the archive."""
     path = archive.region.path
     configs = [match for match in map(_CONFIG.match, archive.members) if match]
+    if len(configs) > MAX_TABLES:
+        raise ReadError(f"{one_line(path)} is rejected: it has {len(configs):,} tables of weights")
     several = len({match[3] for match in configs}) > 1
     named: NamedValues = []
     roles: dict[str, str] = {}
@@ -57,18 +64,27 @@ def _signed_roles(archive: ZipArchive, program: str) -> dict[str, str]:
     ends = tuple(end.format(program) for end in _PROGRAMS)
     members = [name for name in archive.members if name.endswith(ends)]
     try:
-        signed = msgspec.json.decode(archive.read(members[0]), type=SignedProgram) if len(members) == 1 else None
+        specs = _input_specs(archive, members[0]) if len(members) == 1 else []
     except (msgspec.DecodeError, UnicodeError, RecursionError, ReadError):
         return {}
-    specs = signed.graph_module.signature.input_specs if signed is not None else []
     return {
         str(spec[kind].get(f"{kind}_name")): role for spec in specs for kind, role in _ROLES.items() if kind in spec
     }
 
 
+def _input_specs(archive: ZipArchive, member: str) -> list[dict[str, dict[str, Any]]]:
+    """The kind of each input of the program in `member`."""
+    program = msgspec.json.decode(archive.read(member), type=SignedProgram)
+    specs = program.graph_module.signature.input_specs
+    check_json_size(archive.region.path, bytes(specs), one_line(member))
+    return msgspec.json.decode(specs, type=list[dict[str, dict[str, Any]]])
+
+
 def _config(archive: ZipArchive, member: str) -> PayloadConfig:
+    data = archive.read(member)
+    check_json_size(archive.region.path, data, one_line(member))
     try:
-        return msgspec.json.decode(archive.read(member), type=PayloadConfig)
+        return msgspec.json.decode(data, type=PayloadConfig)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         wrong = f"{one_line(member)} is not a valid table of weights ({one_line(error)})"
         raise ReadError(f"{one_line(archive.region.path)} is damaged: {wrong}") from error

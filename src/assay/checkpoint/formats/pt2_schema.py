@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
 Union = dict[str, Any]
 
@@ -54,10 +54,16 @@ class GraphSignature(Struct):
     input_specs: list[dict[str, dict[str, Any]]]
 
 
+class RawSignature(Struct):
+    """The signature, not decoded yet."""
+
+    input_specs: Raw
+
+
 class SignedModule(Struct):
     """The signature alone."""
 
-    signature: GraphSignature
+    signature: RawSignature
 
 
 class SignedProgram(Struct):

@@ -22,11 +22,12 @@ DOCUMENT, CONFIG, INDEX = "document", "config", "index"
 PT2, TORCHSCRIPT, TORCH_ZIP = "pt2", "torchscript", "torch-zip"
 TORCH_TAR, TORCH_LEGACY, PICKLE = "torch-tar", "torch-legacy", "pickle"
 SAFETENSORS, GGUF = "safetensors", "gguf"
+NPY, NPZ = "npy", "npz"
 TRACE = "trace"
 """A Chrome or Kineto trace, as profilers write it."""
 
 SUPPORTED = (
-    "safetensors, torch.save, TorchScript, .pt2, GGUF, a distributed checkpoint, an index of shards, "
+    "safetensors, torch.save, TorchScript, .pt2, GGUF, .npy, .npz, a distributed checkpoint, an index of shards, "
     "a transformers config or a saved document"
 )
 
@@ -83,6 +84,8 @@ _READERS = {
     PICKLE: "legacy",
     GGUF: "gguf",
     SAFETENSORS: "safetensors",
+    NPY: "numpy_array",
+    NPZ: "numpy_archive",
 }
 """The module that reads each kind; imported on demand, since most commands read only one format."""
 
@@ -111,7 +114,7 @@ _MEMBERS = (
     (r"/models/[^/]+\.json$|/archive_format$|/serialized_exported_program\.json$|/data/aotinductor/", PT2),
     (r"^(?:/[^/]+)?/constants\.pkl$", TORCHSCRIPT),
     (r"/data\.pkl$", TORCH_ZIP),
-    (r"\.npy$", "a numpy archive"),
+    (r"\.npy$", NPZ),
     (r"/model\.json$", "TorchScript from before torch 1.4"),
     (r"/\.data/extern_modules$", "a torch.package"),
 )
@@ -133,7 +136,7 @@ def _json(region: Region, head: bytes) -> str:
         if key in text:
             return kind
     try:
-        msgspec.json.decode(text)
+        msgspec.json.decode(text, type=msgspec.Raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReadError(f"{one_line(region.path)} is not valid JSON: {one_line(error)}") from error
     expected = "a saved document, a transformers config or an index of shards with a weight_map"
@@ -191,6 +194,7 @@ _OLD_PICKLE = re.compile(rb"\(?[dlt]p?\d|\((?:dp|lp)|c[\w.]+\n[\w.]+\n|[}\])(]q\
 
 _KINDS: tuple[tuple[Callable[[bytes], bool], str], ...] = (
     (lambda head: head[:4] == b"GGUF", GGUF),
+    (lambda head: head[:6] == b"\x93NUMPY", NPY),
     (lambda head: head[257:262] == b"ustar", TORCH_TAR),
     (_is_safetensors, SAFETENSORS),
     (lambda head: head.startswith(_LEGACY), TORCH_LEGACY),
@@ -203,7 +207,6 @@ _UNSUPPORTED = (
     (rb"version \w+://git-lfs", "is a git-LFS pointer, not the file itself: run git lfs pull"),
     (rb"(?i)\s*(?:<!--|<!doctype|<html|<\?xml|<head)", "is an HTML page, not a checkpoint: the download failed"),
     (rb"\x89HDF", "is an HDF5 file, which is not supported: convert it to safetensors"),
-    (rb"\x93NUMPY", "is a numpy array, not a checkpoint: save it with torch.save or as safetensors"),
     (rb"\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|7z\xbc\xaf", "is compressed: unpack it first"),
     (rb"\x08[\x01-\x0a]\x12", "looks like ONNX, which is not supported: give the PyTorch model or its weights"),
 )

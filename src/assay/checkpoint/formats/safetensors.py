@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import msgspec
 from assay.checkpoint.dtypes import PACKED, SAFETENSORS, unreadable
 from assay.checkpoint.entries import ByteRange, Checkpoint, Entry, alignment
 from assay.checkpoint.files import Region, truncated
-from assay.checkpoint.listing import MAX_ELEMENTS, raise_invalid
+from assay.checkpoint.listing import MAX_TENSORS, NameBudget, count_elements, raise_invalid
 from assay.checkpoint.pickle.values import MAX_DIMENSIONS
 from assay.document.dtypes import BITS
 from assay.errors import ReadError
@@ -26,6 +25,8 @@ MAX_LISTING_BYTES = 200 << 20
 """The same limit for a header in which every tensor description is valid."""
 ENTRY_BYTES = 440
 """Memory that one tensor takes in addition to its description in the header."""
+MAX_CHARACTER_BYTES = 5
+"""Memory that a byte of text takes in the header and in a string: one emoji makes all characters four bytes wide."""
 METADATA = "__metadata__"
 
 
@@ -59,14 +60,21 @@ def read(region: Region, *, lenient: bool) -> Checkpoint:
     data = region.part(8 + length, region.size - 8 - length)
     located.sort(key=lambda item: item[:2])
     notes = _check_tiling(region.path, located, data.size, lenient=lenient)
-    return Checkpoint("safetensors", region.path, _entries(data, located), metadata, notes=notes)
+    entries = _entries(data, located)
+    return Checkpoint(
+        "safetensors", region.path, entries, metadata, notes=notes, holds="a safetensors file with an empty header"
+    )
 
 
 def _header(path: str, data: bytes) -> tuple[list[TensorLocation], Any]:
     """The tensors and the `__metadata__` of the header `data`."""
+    tensors = data.count(_FIELDS[0])
     # Each tensor has four colons, three of them in its description.
-    entries = data.count(b":") - 3 * data.count(_FIELDS[0])
-    if len(data) + max(entries, 0) * ENTRY_BYTES > MAX_LISTING_BYTES:
+    entries = data.count(b":") - 3 * tensors
+    size = len(data) * (1 if data.isascii() else MAX_CHARACTER_BYTES)
+    if tensors > MAX_TENSORS:
+        raise ReadError(f"{one_line(path)} is rejected: it has {tensors:,} tensors, the limit is {MAX_TENSORS:,}")
+    if size + max(entries, 0) * ENTRY_BYTES > MAX_LISTING_BYTES:
         raise ReadError(f"{one_line(path)} is rejected: its header describes more tensors than fit in memory")
     typed = _typed(path, data)
     if typed is not None:
@@ -99,9 +107,7 @@ def _typed(path: str, data: bytes) -> tuple[list[TensorLocation], Any] | None:
 
 def parse_json(path: str, data: bytes, what: str) -> dict[str, Any]:
     """The JSON object in `data`; `ReadError` if it has duplicate keys, is not UTF-8, or is too large or deep."""
-    memory = 120 * (data.count(b"[") + data.count(b"{")) + 48 * data.count(b",") + 4 * len(data)
-    if memory > MAX_JSON_BYTES:
-        raise ReadError(f"{one_line(path)} is rejected: {what} is too large to parse")
+    check_json_size(path, data, what)
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
         if b"\\u" in data:
@@ -117,6 +123,13 @@ def parse_json(path: str, data: bytes, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ReadError(f"{one_line(path)} is damaged: {what} is not a JSON object")
     return value
+
+
+def check_json_size(path: str, data: bytes, what: str) -> None:
+    """Raise `ReadError` if the values of this JSON would take too much memory."""
+    memory = 120 * (data.count(b"[") + data.count(b"{")) + 48 * data.count(b",") + 4 * len(data)
+    if memory > MAX_JSON_BYTES:
+        raise ReadError(f"{one_line(path)} is rejected: {what} is too large to parse")
 
 
 class _DuplicateKeyError(ValueError):
@@ -175,9 +188,7 @@ def _kind(path: str, name: str, info: _Info) -> _Kind:
         raise_invalid(path, name, f"it has {len(shape)} dimensions, the limit is {MAX_DIMENSIONS}")
     if min(shape, default=0) < 0:
         raise_invalid(path, name, f"shape {list(shape)!r} is not a list of sizes")
-    elements = math.prod(shape)
-    if elements > MAX_ELEMENTS:
-        raise_invalid(path, name, f"shape {list(shape)!r} is larger than any tensor can be")
+    elements = count_elements(path, name, shape)
     code = info.dtype
     name_in_torch = SAFETENSORS.get(code)
     dtype, bits = (name_in_torch, BITS[name_in_torch]) if name_in_torch else PACKED.get(code, (code, None))
@@ -211,8 +222,10 @@ def _entries(data: Region, located: list[TensorLocation]) -> list[Entry]:
     """One entry per tensor; empties `located` on the way, because both lists together may take a lot of memory."""
     located.reverse()
     entries: list[Entry] = []
+    budget = NameBudget(data.path)
     while located:
         begin, end, name, kind = located.pop()
+        budget.add(name)
         start, size = data.base + begin, end - begin
         span = ByteRange(data.path, start, size) if size else None
         aligned = alignment(start) if size else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -75,7 +76,10 @@ class CodeBudget:
             if count > self._tokens:
                 raise Unreadable(f"is too long: all code of this file may have {self._most:,} tokens")
             self._tokens -= count
-            return text, ast.parse(text)
+            with warnings.catch_warnings():
+                # Python prints them as if the user had written the code.
+                warnings.simplefilter("ignore")
+                return text, ast.parse(text)
         except (MemoryError, RecursionError) as error:
             raise Unreadable(_TOO_DEEP) from error
         except (SyntaxError, ValueError) as error:

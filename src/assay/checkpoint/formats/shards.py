@@ -12,13 +12,21 @@ from msgspec.structs import replace
 
 from assay.checkpoint.entries import Checkpoint, Entry
 from assay.checkpoint.files import Files, Region, inside
+from assay.checkpoint.listing import NameBudget
 from assay.checkpoint.remote import is_url
 from assay.errors import ReadError
 from assay.messages import one_line, plural
 
 MAX_INDEX_BYTES = 24 << 20
 INDEX = re.compile(r"\.index(?:\.[\w-]+)?\.json$")
-_SHARD_NAMES = (r"\.safetensors$", r"\.(?:bin|pt|pth|ckpt)$", r"\.gguf$", r"\.pt2$", r"\.(?:pkl|pickle|distcp)$")
+_SHARD_NAMES = (
+    r"\.safetensors$",
+    r"\.(?:bin|pt|pth|ckpt)$",
+    r"\.gguf$",
+    r"\.pt2$",
+    r"\.(?:pkl|pickle|distcp)$",
+    r"\.np[yz]$",
+)
 """File names of shards; the first pattern that matches a file of a directory is used."""
 _STANDARD = (
     "model.safetensors",
@@ -28,8 +36,13 @@ _STANDARD = (
 )
 """The files that transformers loads from a directory: the first of these that it contains."""
 _LISTED = 5
+_MAX_FAILURES = 20
+"""Shards that are named if they cannot be read."""
 _NOT_WEIGHTS = re.compile(r"^(?:training_args|optimizer|scheduler|rng_state.*|scaler)\.\w+$")
 """Files that trainers write next to a model's weights."""
+
+_NUMBERED = re.compile(r"(.*)-[0-9]{5}-of-([0-9]{5})(\.\w+)")
+_MAX_NUMBERED = 10_000
 
 OpenShard = Callable[[str], Checkpoint]
 
@@ -47,12 +60,20 @@ def read_index(region: Region, reader: OpenShard) -> Checkpoint:
     weight_map = index.get("weight_map")
     if not isinstance(weight_map, dict) or not all(isinstance(file, str) for file in weight_map.values()):
         raise ReadError(f"{one_line(path)} is not an index of shards: it has no weight_map of tensors to file names")
+    if not weight_map:
+        raise ReadError(f"{one_line(path)} is an index of no shards: its weight_map is empty")
     folder = path.rpartition("/")[0] if is_url(path) else os.path.dirname(path) or os.curdir
-    files = {name: inside(folder, name) for name in dict.fromkeys(weight_map.values())}
+    files = _unique({name: inside(folder, name) for name in dict.fromkeys(weight_map.values())})
     counts = Counter(weight_map.values())
     checkpoint = _read_all(path, files, reader, lambda name: f": {plural(counts[name], 'tensor')} not read")
     metadata = index.get("metadata")
     return _compared(checkpoint, weight_map, metadata if isinstance(metadata, dict) else {})
+
+
+def _unique(files: dict[str, str]) -> dict[str, str]:
+    """The files without those that are named again, as `./model.safetensors`."""
+    names = {path if is_url(path) else os.path.normpath(path): name for name, path in reversed(files.items())}
+    return {name: files[name] for name in reversed(names.values())}
 
 
 def read_folder(path: str, names: list[str], reader: OpenShard, files: Files) -> Checkpoint:
@@ -62,9 +83,13 @@ def read_folder(path: str, names: list[str], reader: OpenShard, files: Files) ->
     if chosen in indices:
         with files.region(inside(path, chosen)) as region:
             return read_index(region, reader)
-    weights = [chosen] if chosen is not None else _shards(names)
+    weights = [chosen] if chosen is not None else _with_missing(_shards(names))
+    if all(name.endswith(".distcp") for name in weights) and weights:
+        raise ReadError(f"{one_line(path)} is a distributed checkpoint without its .metadata file: copy that too")
     if not weights:
-        expected = "config.json or .metadata, or files ending in .safetensors, .bin, .pt, .gguf, .pt2 or .pkl"
+        expected = (
+            "config.json or .metadata, or files ending in .safetensors, .bin, .pt, .gguf, .pt2, .pkl, .npy or .npz"
+        )
         raise ReadError(f"{one_line(path)} is a directory without a model: expected {expected}")
     paths = {name: inside(path, name) for name in weights}
     is_single = len(paths) == 1
@@ -79,6 +104,15 @@ def _shards(names: list[str]) -> list[str]:
         if matches:
             return [name for name in matches if not _NOT_WEIGHTS.match(name)] or matches
     return []
+
+
+def _with_missing(names: list[str]) -> list[str]:
+    """The names with those of numbered shards, as `model-00002-of-00003.safetensors`, that are not among them."""
+    expected = dict.fromkeys(names)
+    for start, count, end in {match.groups() for match in map(_NUMBERED.fullmatch, names) if match}:
+        if int(count) <= _MAX_NUMBERED:
+            expected |= dict.fromkeys(f"{start}-{at:05}-of-{count}{end}" for at in range(1, int(count) + 1))
+    return sorted(expected)
 
 
 def holds_shards(names: Iterable[str]) -> bool:
@@ -102,16 +136,25 @@ def _read_all(path: str, files: dict[str, str], reader: OpenShard, loss_of: Call
     """The shards in `files` as one checkpoint; `loss_of` describes what is lost if a shard cannot be read."""
     read: list[Checkpoint] = []
     failures: list[str] = []
+    unnamed = 0
+    budget = NameBudget(path)
     for name, location in files.items():
         try:
+            if not is_url(location) and not os.path.exists(location):
+                raise ReadError(f"shard {one_line(name)} is missing")
             read.append(reader(location))
         except ReadError as error:
-            exists = is_url(location) or os.path.exists(location)
-            failures.append(
-                f"{error}{loss_of(name)}" if exists else f"shard {one_line(name)} is missing{loss_of(name)}"
-            )
+            if len(failures) < _MAX_FAILURES:
+                failures.append(f"{error}{loss_of(name)}")
+            else:
+                unnamed += 1
+            continue
+        for entry in read[-1].entries:
+            budget.add(entry.names[0])
     if not read:
         raise ReadError(f"{one_line(path)}: cannot read any of its {plural(len(files), 'shard')}; {failures[0]}")
+    if unnamed:
+        failures.append(f"{plural(unnamed, 'more shard')} of {len(files):,} missing or unreadable")
     return _joined(path, read, failures)
 
 

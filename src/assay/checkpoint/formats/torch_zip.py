@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import islice
 from typing import Any, NamedTuple
 
 from assay.checkpoint.dtypes import item_bytes
@@ -24,7 +25,9 @@ DescribedPickle = tuple[PickleContents, PickleMachine]
 
 def read(archive: ZipArchive) -> Checkpoint:
     """The checkpoint in an archive written by torch.save."""
-    return checkpoint("torch-zip", archive.region.path, *describe(archive))
+    described = describe(archive)
+    archive.forget()
+    return checkpoint("torch-zip", archive.region.path, *described)
 
 
 def checkpoint(format: str, path: str, contents: PickleContents, machine: PickleMachine) -> Checkpoint:
@@ -36,7 +39,8 @@ def checkpoint(format: str, path: str, contents: PickleContents, machine: Pickle
         contents.facts,
         contents.modules,
         globals=tuple(machine.foreign),
-        notes=(*contents.notes, *_not_run(machine)),
+        notes=(*contents.notes, *not_run_note(machine.foreign, machine.called)),
+        holds=f"a {'pickle' if format == 'pickle' else 'torch.save file'} of {contents.holds}",
     )
 
 
@@ -79,14 +83,14 @@ def describe(
     return collect(archive.region.path, value, region, scripted), machine
 
 
-def _not_run(machine: PickleMachine) -> tuple[str, ...]:
-    """A note on the code that loading the file would have run."""
-    if not machine.foreign:
+def not_run_note(foreign: Collection[str], called: Collection[str]) -> tuple[str, ...]:
+    """A note on the code that loading the file would have run: what it imports, and what of that it calls."""
+    if not foreign:
         return ()
-    called = ", ".join(one_line(name, 60) for name in list(machine.called)[:5])
-    more = f" and {len(machine.called) - 5} more" if len(machine.called) > 5 else ""
-    calls = f"and call {called}{more}" if called else "and call none of them"
-    imports = plural(len(machine.foreign), "global")
+    named = ", ".join(one_line(name, 60) for name in islice(called, 5))
+    more = f" and {len(called) - 5} more" if len(called) > 5 else ""
+    calls = f"and call {named}{more}" if called else "and call none of them"
+    imports = plural(len(foreign), "global")
     return (f"code not run: loading it with torch would import {imports} {calls}",)
 
 
@@ -98,7 +102,7 @@ def _storage(path: str, storages: dict[tuple[str, str], RawStorage], pid: Any) -
     key = (pid[2], dtype)
     if key not in storages:
         storages[key] = RawStorage(pid[2], dtype, pid[4])
-    elif storages[key].numel != pid[4]:
+    elif type(pid[4]) is not int or storages[key].numel != pid[4]:
         raise ReadError(f"{one_line(path)} is rejected: storage {one_line(pid[2])} has two sizes")
     return storages[key]
 
@@ -126,6 +130,7 @@ def locate(archive: ZipArchive, storage: RawStorage, member: Member, start: int)
     offset = archive.region.base + start if encoded is None else 0
     storage.set_location("" if problem else archive.region.path, offset, member.size, encoded)
     storage.problem = problem
+    storage.checksum = archive.checksum(member, start)
 
 
 def _check_size(path: str, storage: RawStorage, size: int) -> None:

@@ -24,7 +24,7 @@ def read(archive: ZipArchive) -> Checkpoint:
     path = archive.region.path
     code, notes = _code(archive, f"{prefix_of(archive)}code/")
     contents, machine = describe(archive, scripted=code.declared)
-    constants, _ = describe(archive, "constants.pkl", "constants/")
+    constants, other = describe(archive, "constants.pkl", "constants/")
     named_constants = [(f"{CONSTANTS}.c{name}", value) for name, value in constants.tensors]
     roles = contents.roles | dict.fromkeys((name for name, _ in named_constants), CONSTANT)
     return Checkpoint(
@@ -34,7 +34,7 @@ def read(archive: ZipArchive) -> Checkpoint:
         contents.facts,
         [ModuleRow(row.path, demangled_name(row.class_path)) for row in contents.modules],
         code.functions,
-        tuple(name for name in machine.foreign if not name.startswith(f"{SCRIPTED}.")),
+        tuple(name for name in machine.foreign | other.foreign if not name.startswith(f"{SCRIPTED}.")),
         (*contents.notes, *notes),
     )
 

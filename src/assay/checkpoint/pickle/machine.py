@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from assay.checkpoint.pickle.opcodes import HANDLERS, Stop
+from assay.checkpoint.pickle.opcodes import HANDLERS, Stop, text_units
 from assay.checkpoint.pickle.represented import HARMLESS
 from assay.checkpoint.pickle.values import Blob, Global, Stub
 from assay.checkpoint.stream import Stream
@@ -20,6 +20,8 @@ from assay.messages import one_line
 MAX_UNITS = 3_500_000
 """Enough for approximately 200,000 tensors, twice those of the largest known model, in at most 200 MB."""
 MAX_MARKS = 10_000
+_MANY = 16
+"""Items of a copy that are not worth counting."""
 MAX_TEXT_LENGTH = 1 << 12
 """Longer strings, and all bytes objects, are skipped; only their position is kept."""
 
@@ -63,7 +65,9 @@ class PickleMachine:
         try:
             self._run()
         except Stop:
-            return self.stack.pop()
+            value = self.stack.pop()
+            self._begin()  # the memo holds every part of the value
+            return value
         except DAMAGE as error:
             offset = self.stream.offset
             raise ReadError(
@@ -122,17 +126,21 @@ class PickleMachine:
                 length = int.from_bytes(data[pos : pos + width], "little")
                 pos += width
                 if length < 256 and pos + length <= len(data):
-                    stack.append(str(data[pos : pos + length], "utf-8", "backslashreplace"))
+                    value = str(data[pos : pos + length], "utf-8", "backslashreplace")
+                    stack.append(value)
                     pos += length
-                    units += 1
+                    units += text_units(value)
                 else:
                     stream.pos, self.units = pos, units
                     self.text(length)
+                    if stream.data is not data:
+                        self.check_memory()
                     data, pos, safe, units = stream.data, stream.pos, stream.safe, self.units
             elif code == 0x52 or code == 0x81:  # REDUCE, NEWOBJ
                 args = stack.pop()
+                self.units = units + 1
                 stack[-1] = self.represent_call(stack[-1], args)
-                units += 1
+                units = self.units
             elif code == 0x51:  # BINPERSID
                 stack[-1] = self.persistent(stack[-1])
                 units += 1
@@ -159,6 +167,8 @@ class PickleMachine:
             else:
                 stream.pos, self.units = pos, units
                 handlers[code](self)
+                if stream.data is not data:
+                    self.check_memory()
                 data, pos, safe, units = stream.data, stream.pos, stream.safe, self.units
                 stack = self.stack
 
@@ -179,7 +189,8 @@ class PickleMachine:
         if length > MAX_TEXT_LENGTH:
             self.blob(length)
         else:
-            self.push(str(self.stream.take(length), "utf-8", "backslashreplace"), 1 + (length >> 5))
+            value = str(self.stream.take(length), "utf-8", "backslashreplace")
+            self.push(value, text_units(value))
 
     def blob(self, length: int) -> None:
         """Skip `length` bytes and push their position."""
@@ -214,7 +225,11 @@ class PickleMachine:
         """A stand-in for the result of calling `function`: inert data if it is harmless, else a stub."""
         if type(function) is Global:
             if function.build is not None:
-                return function.build(args)
+                result = function.build(args)
+                if type(result) in (dict, list, tuple) and result is not args and len(result) > _MANY:
+                    self.units += len(result)  # a copy: a short pickle may ask for any number of them
+                    self.check_memory()
+                return result
             if function.path in self.foreign:
                 self.called[function.path] = None
         return Stub(function, args)

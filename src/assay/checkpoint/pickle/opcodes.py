@@ -26,6 +26,11 @@ class Stop(Exception):
     """The end of the pickle was reached."""
 
 
+def text_units(text: str) -> int:
+    """The memory of a string in the machine's units: one emoji makes all its characters four bytes wide."""
+    return 1 + (len(text) >> (6 if text.isascii() else 4))
+
+
 def _empty(kind: type) -> Handler:
     return lambda machine: machine.push(kind())
 
@@ -41,12 +46,15 @@ def _text(machine: PickleMachine, length: int) -> None:
 def _string(machine: PickleMachine, length: int) -> None:
     """Push a Python 2 string; if it is not UTF-8, treat it as bytes."""
     start = machine.stream.offset
-    data = machine.stream.take(length) if length <= MAX_STRING_LENGTH else b"\xff"
-    try:
-        machine.push(data.decode("utf-8"), 1 + (length >> 5))
-    except UnicodeError:
-        machine.stream.jump(start)
+    if length > MAX_STRING_LENGTH:
         machine.blob(length)
+        return
+    data = machine.stream.take(length)
+    try:
+        text = data.decode("utf-8")
+        machine.push(text, text_units(text))
+    except UnicodeError:
+        machine.push(Blob(start, length))
 
 
 def _blob(machine: PickleMachine, length: int) -> None:
@@ -61,7 +69,7 @@ def _long(machine: PickleMachine, length: int) -> None:
 
 def _raw_line(machine: PickleMachine) -> bytes:
     line = machine.stream.line(MAX_LINE_LENGTH)
-    machine.units += 1 + (len(line) >> 5)
+    machine.units += 1 + (len(line) >> 4)
     return line
 
 

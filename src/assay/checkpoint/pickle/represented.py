@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.checkpoint.dtypes import ALIASES, STORAGES
+from assay.checkpoint.dtypes import ALIASES, FLIPPED, STORAGES
 from assay.checkpoint.pickle.values import Array, ArrayType, Blob, Builder, Global, Stub, TensorParts, TensorValue
 from assay.document.dtypes import BITS
 
@@ -33,7 +33,7 @@ def _tensor_v3(args: Any) -> TensorValue:
 
 def _flipped(metadata: Any) -> str:
     flipped = isinstance(metadata, dict) and any(metadata.get(bit) is True for bit in ("conj", "neg"))
-    return "its values must be conjugated or negated when read: not supported" if flipped else ""
+    return FLIPPED if flipped else ""
 
 
 def _quantized(args: Any) -> Any:
@@ -45,7 +45,8 @@ def _quantized(args: Any) -> Any:
 
 def _sparse(args: Any) -> TensorParts:
     layout = args[0].args[0] if isinstance(args[0], Stub) else ""
-    names = ("indices", "values") if "coo" in str(layout) else ("compressed_indices", "plain_indices", "values")
+    is_coo = isinstance(layout, str) and "coo" in layout
+    names = ("indices", "values") if is_coo else ("compressed_indices", "plain_indices", "values")
     return TensorParts(dict(zip(names, args[1], strict=False)))
 
 
@@ -70,7 +71,8 @@ def _from_type(args: Any) -> Any:
     if isinstance(base, TensorValue) and base.storage is not None:
         return base
     attributes = state[0] if isinstance(state, tuple) and state else state
-    inner = {str(key): item for key, item in attributes.items()} if isinstance(attributes, dict) else {}
+    pairs = attributes.items() if isinstance(attributes, dict) else ()
+    inner = {key: item for key, item in pairs if isinstance(key, str)}
     return TensorParts({"": base, **inner}) if inner else base
 
 
@@ -162,7 +164,7 @@ _BUILDERS: dict[tuple[str, str], Builder] = {
             ("numeric", "_frombuffer", _array_from_buffer),
         )
     },
-    ("numpy", "dtype"): lambda args: ArrayType(str(args[0])),
+    ("numpy", "dtype"): lambda args: ArrayType(args[0] if isinstance(args[0], str) else "unknown"),
 }
 
 _NAMES = [

@@ -35,15 +35,28 @@ class TextFile:
         """Do nothing: the owner of the underlying file closes it."""
 
 
-def plain_region(region: Region, data: bytes | Blob) -> Region | None:
-    """The bytes of `data`, which was read from or skipped in a pickle in `region`; None if encoded twice."""
-    if isinstance(data, bytes):
-        encoded = EncodedBytes(ByteRange(region.path, region.base, 0), "held", len(data), plain=data)
-        return Region(BytesFile(region.path, data, encoded))
-    part = region.part(data.start, data.length)
-    if not data.latin:
-        return part
-    return Region(TextFile(part)) if region.file.encoded is None else None
+class PlainBytes:
+    """The bytes in a pickle, which is in a region. Each text is measured once, however often it is referred to."""
+
+    def __init__(self, region: Region) -> None:
+        self._region = region
+        self._texts: dict[int, TextFile] = {}
+        """By the offset at which they start."""
+
+    def region(self, data: bytes | Blob) -> Region | None:
+        """The bytes of `data`, which was read from or skipped in the pickle; None if encoded twice."""
+        region = self._region
+        if isinstance(data, bytes):
+            encoded = EncodedBytes(ByteRange(region.path, region.base, 0), "held", len(data), plain=data)
+            return Region(BytesFile(region.path, data, encoded))
+        part = region.part(data.start, data.length)
+        if not data.latin:
+            return part
+        if region.file.encoded is not None:
+            return None
+        if data.start not in self._texts:
+            self._texts[data.start] = TextFile(part)
+        return Region(self._texts[data.start])
 
 
 def _characters(region: Region) -> int:

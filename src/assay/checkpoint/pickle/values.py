@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.checkpoint.dtypes import ALIASES, STORAGES, item_bytes
-from assay.checkpoint.entries import ByteRange, EncodedBytes
+from assay.checkpoint.entries import ByteRange, Checksum, EncodedBytes
 from assay.document.dtypes import BITS
 
 Builder = Callable[[Any], Any]
@@ -81,6 +81,8 @@ class RawStorage(Struct, eq=False, gc=False):
     problem: str = ""
     encoded: EncodedBytes | None = None
     """Set if the stored bytes must be decoded; `offset` then counts decoded bytes."""
+    checksum: Checksum | None = None
+    """That of the stored bytes."""
 
     def set_location(self, file: str, offset: int, length: int, encoded: EncodedBytes | None = None) -> None:
         """Set its position: `offset` in `file`, or in the decoded bytes of `encoded`."""

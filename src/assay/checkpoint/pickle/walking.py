@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from assay.checkpoint.dtypes import NUMPY
 from assay.checkpoint.entries import ModuleRow
 from assay.checkpoint.files import Region
-from assay.checkpoint.listing import uninitialized_note
-from assay.checkpoint.pickle.texts import plain_region
+from assay.checkpoint.listing import MAX_NAME_LENGTH, NameBudget, uninitialized_note
+from assay.checkpoint.pickle.texts import PlainBytes
 from assay.checkpoint.pickle.values import (
     Array,
     ArrayType,
@@ -23,12 +23,13 @@ from assay.checkpoint.pickle.values import (
 )
 from assay.document.roles import ATTRIBUTE, BUFFER, PARAMETER
 from assay.errors import ReadError
-from assay.messages import one_line
+from assay.messages import one_line, plural
 
 MAX_MODULES = 100_000
 MAX_REPEATED = 100_000
 """Limit for values that are visited more than once; lists of lists of the same list would never end."""
-MAX_NAMES = 400_000
+MAX_VISITED = 8_000_000
+"""Limit for items of all values that are visited: more than a pickle can describe without repeating itself."""
 MAX_DEPTH = 500
 MAX_FACTS = 256
 MAX_FACT_LENGTH = 500
@@ -55,11 +56,13 @@ class PickleContents(NamedTuple):
     notes: tuple[str, ...]
     roles: dict[str, str]
     """The roles of the tensors in modules, by name."""
+    holds: str
+    """What the pickle is of: `an empty dictionary`."""
 
 
 def collect(path: str, value: Any, region: Region, scripted: ScriptedRoles | None = None) -> PickleContents:
     """The contents of `value`, which was unpickled from `region`; skipped bytes are read from there again."""
-    return _Walk(path, region, scripted or {}).run(value)
+    return _Walk(path, region, scripted or {}).run(value)._replace(holds=_kind_of(value))
 
 
 class _InModule(NamedTuple):
@@ -82,12 +85,14 @@ class _Frame(NamedTuple):
 class _Walk:
     def __init__(self, path: str, region: Region, scripted: ScriptedRoles) -> None:
         self._path = path
-        self._region = region
+        self._bytes = PlainBytes(region)
         self._scripted = scripted
-        self._contents = PickleContents([], [], {}, (), {})
+        self._contents = PickleContents([], [], {}, (), {}, "")
         self._arrays: dict[int, TensorValue] = {}
         self._modules: set[int] = set()
         self._uninitialized: dict[int, str] = {}
+        self._names = NameBudget(path)
+        self._module_names = NameBudget(path, "module", MAX_MODULES)
         self._deep = False
 
     def run(self, root: Any) -> PickleContents:
@@ -95,7 +100,7 @@ class _Walk:
         frames: list[_Frame] = [_Frame(0, iter([("", root)]), False, "")]
         ancestors: set[int] = set()
         seen: set[int] = set()
-        repeated = 0
+        repeated = visited = 0
         while frames:
             owner, items, again, role = frames[-1]
             step = next(items, None)
@@ -104,16 +109,18 @@ class _Walk:
                 ancestors.discard(owner)
                 continue
             repeated += again
-            if len(self._contents.modules) > MAX_MODULES:
-                raise ReadError(f"{one_line(self._path)} is rejected: it has more than {MAX_MODULES:,} modules")
-            if repeated > MAX_REPEATED or len(self._contents.tensors) > MAX_NAMES:
+            if repeated > MAX_REPEATED or visited > MAX_VISITED:
                 raise ReadError(f"{one_line(self._path)} is rejected: its values refer to each other endlessly")
             name, value = step
+            if len(name) > MAX_NAME_LENGTH:
+                self._deep = True
+                continue
             if type(value) is _InModule:
                 value, role = value
             inner = self._visit(name, value, len(frames), role)
             if inner is None:
                 continue
+            visited += _size(value)
             known = id(value) in seen
             repeated += known
             if id(value) in ancestors:
@@ -151,6 +158,7 @@ class _Walk:
         return None
 
     def _add(self, name: str, tensor: TensorValue, role: str) -> None:
+        self._names.add(name)
         self._contents.tensors.append((name, tensor))
         if role:
             self._contents.roles[name] = role
@@ -167,6 +175,7 @@ class _Walk:
             return _of_module(name, state, {}, dict.fromkeys(_OWN, ATTRIBUTE))
         if id(stub) not in self._modules:
             self._modules.add(id(stub))
+            self._module_names.add(name)
             self._contents.modules.append(ModuleRow(name, stub.class_path))
         return _of_module(name, state, self._scripted.get(stub.class_path) if _is_scripted(stub) else {})
 
@@ -186,7 +195,7 @@ class _Walk:
         data = array.data.encode() if isinstance(array.data, str) else array.data
         strides = contiguous_strides(shape[::-1])[::-1] if array.fortran else contiguous_strides(shape)
         storage = RawStorage("inside the pickle", dtype, 0)
-        data_region = plain_region(self._region, data) if isinstance(data, (bytes, Blob)) else None
+        data_region = self._bytes.region(data) if isinstance(data, (bytes, Blob)) else None
         if data_region is not None:
             file = data_region.file
             storage.set_location(data_region.path, data_region.base, data_region.size, file.encoded)
@@ -198,11 +207,49 @@ class _Walk:
         return tensor
 
 
+def _kind_of(value: Any) -> str:
+    """A few words on a pickled value: `a dictionary with 2 items`."""
+    if isinstance(value, Stub) and value.cls is not None:
+        name = one_line(value.class_path, 80)
+        is_call = isinstance(value.cls, Global) and value.state is None and not value.cls.name[:1].isupper()
+        return f"a call of {name}" if is_call else f"an object of {name}"
+    if isinstance(value, Global):
+        return f"a reference to {one_line(value.path, 80)}"
+    if isinstance(value, (dict, list, tuple)):
+        noun = {dict: "dictionary", list: "list", tuple: "tuple"}[type(value)]
+        return f"a {noun} with {plural(len(value), 'item')}" if value else f"an empty {noun}"
+    return _KINDS.get(type(value), "an object")
+
+
+_KINDS = {str: "a string", int: "a number", float: "a number", bool: "a truth value", Blob: "bytes or a long string",
+          bytes: "bytes", type(None): "None"}  # fmt: skip
+
+
 def _join(name: str, key: Any) -> str:
-    text = key if type(key) is str else key.path if isinstance(key, Global) else str(key)
+    text = key if type(key) is str else _key_text(key)
     if len(text) > MAX_FACT_LENGTH:
         text = one_line(text, MAX_FACT_LENGTH)
     return f"{name}.{text}" if name and text else name or text
+
+
+def _key_text(key: Any) -> str:
+    """The text of a key; of an object only the plain arguments, because others may have endless contents."""
+    if isinstance(key, Global):
+        return key.path
+    if isinstance(key, Stub):
+        args = key.args[:8] if isinstance(key.args, tuple) else ()
+        return f"{key.class_path}({', '.join(str(arg) for arg in args if type(arg) in _SCALARS)})"
+    return str(key) if type(key) in _SCALARS else type(key).__name__
+
+
+def _size(value: Any) -> int:
+    """The number of items that visiting a value goes through."""
+    if isinstance(value, Stub):
+        return sum(map(_size, (value.args, value.state, value.items)))
+    if isinstance(value, (list, tuple)):
+        # The two dictionaries of a state are copied into one, which takes memory too.
+        return len(value) + 4 * sum(len(item) for item in value[:2] if isinstance(item, dict))
+    return len(value) if isinstance(value, dict) else 0
 
 
 def _attributes(state: Any) -> dict[Any, Any]:
