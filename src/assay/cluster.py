@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import logging
+import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from assay.errors import UsageError
 from assay.messages import error_line, first_line
+
+_USAGE = "RAY_USAGE_STATS_ENABLED"
 
 
 @contextmanager
@@ -38,10 +43,25 @@ def import_ray() -> Any:
 
 def _start(ray: Any, address: str | None, workers: int | None) -> None:
     try:
-        if address:
-            ray.init(address=address, log_to_driver=False)
-        else:
-            ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False)
+        with _silent():
+            if address:
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            else:
+                ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, OSError, ValueError, RuntimeError) as error:
         where = f"connect to {address}" if address else "start on this machine"
         raise UsageError(f"Ray could not {where}: {first_line(error)}") from error
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """A block in which Ray starts without warnings, and without collecting or announcing usage statistics."""
+    unset = _USAGE not in os.environ
+    os.environ.setdefault(_USAGE, "0")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        if unset:
+            del os.environ[_USAGE]

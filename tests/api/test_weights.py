@@ -25,6 +25,9 @@ from assay.checkpoint.statistics.journal import Journal
 from assay.checkpoint.statistics.settings import StatisticsSettings
 from assay.document.weights import QUANTILES
 from assay.errors import ReadError, UsageError
+from assay.views import tables
+from assay.views.text.params import ParamsOptions
+from assay.views.text.params_data import params_table
 
 SOURCE = str(Path(assay.__file__).parents[1])
 
@@ -214,7 +217,7 @@ def test_sources_and_engines_that_cannot_be_used_are_refused():
         analyze_weights([])
     with pytest.raises(UsageError, match="unknown engine 'slurm': expected threads or ray"):
         analyze_weights(Net(), engine="slurm")
-    with pytest.raises(UsageError, match="tensors are in this process"):
+    with pytest.raises(UsageError, match="they are in this process"):
         analyze_weights(Net(), engine="ray")
 
 
@@ -309,7 +312,8 @@ def test_a_truncated_journal_line_is_computed_again(many, tmp_path):
     whole, _ = reads_of(many, resume=tmp_path / "j")
     data = (tmp_path / "j").read_bytes()
     (tmp_path / "j").write_bytes(data[: len(data) // 2 + 7])
-    assert reads_of(many, resume=tmp_path / "j")[0] == whole
+    with pytest.warns(UserWarning, match="1 damaged line ignored"):
+        assert reads_of(many, resume=tmp_path / "j")[0] == whole
     assert reads_of(many, resume=tmp_path / "j") == (whole, 0)
 
 
@@ -351,10 +355,10 @@ def test_a_killed_process_leaves_a_usable_journal(many, tmp_path):
     assert 0 < left < everything
 
 
-def test_an_empty_checkpoint_is_an_empty_report(tmp_path):
+def test_an_empty_checkpoint_is_refused(tmp_path):
     save_file({}, tmp_path / "m")
-    report = analyze_weights(tmp_path / "m")
-    assert (report.tensors, report.families, report.failures) == ([], [], ())
+    with pytest.raises(ReadError, match="m has no tensors: it is a safetensors file with an empty header"):
+        analyze_weights(tmp_path / "m")
 
 
 def test_a_remote_file_is_read_through_fsspec(many, tmp_path):
@@ -371,6 +375,15 @@ def test_ray_gives_bit_identical_statistics(many):
     reason = "ray is not installed"
     pytest.importorskip("ray", reason=reason, exc_type=ImportError)
     assert analyze_weights(many, engine="ray", workers=2).tensors == analyze_weights(many).tensors
+
+
+@pytest.mark.parametrize(("quiet", "messages"), [(["-q"], set()), ([], {"assay: reading tensors with Ray"})])
+def test_ray_prints_nothing_of_its_own(many, quiet, messages):
+    pytest.importorskip("ray", reason="ray is not installed", exc_type=ImportError)
+    command = [sys.executable, "-m", "assay", "params", str(many), "--engine", "ray", "--workers", "1", *quiet]
+    run = subprocess.run([*command, "--format", "csv"], capture_output=True, text=True, check=True)
+    assert set(run.stderr.splitlines()) <= messages
+    assert run.stdout == tables.as_csv(params_table(weights_document(many), ParamsOptions(full=True)))
 
 
 def test_spectra_are_computed_in_the_worker_threads(many, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import assay
+from assay.errors import ReadError
 from assay.findings.brief_weights import weight_findings, weights_brief
 from assay.findings.catalogue import rules, trace_rules, weight_rules
 
@@ -56,10 +57,9 @@ def test_headers_alone_leave_the_values_unknown(arrays, tmp_path):
     assert brief.clean == ""
 
 
-def test_an_empty_checkpoint_has_a_brief(tmp_path):
-    brief = briefed({}, tmp_path / "w.safetensors")
-    assert brief.figures[0].figure.value == 0
-    assert brief.figures[0].detail == ""
+def test_an_empty_checkpoint_is_an_error(tmp_path):
+    with pytest.raises(ReadError, match="has no tensors: it is a safetensors file with an empty header"):
+        briefed({}, tmp_path / "w.safetensors")
 
 
 def test_rules_loaded_alone_are_all_those_about_weights_and_traces():

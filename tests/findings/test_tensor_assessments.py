@@ -185,9 +185,16 @@ def test_values_that_were_not_read_are_unknown():
 
 
 def test_the_reason_for_unknown_figures_is_the_true_one():
-    found = assessed(nan=torch.full((64, 64), math.nan), large=torch.randn(64, 64, dtype=torch.float64) * 1e200)
-    assert found["nan"].unknown == "4,096 values are NaN or infinite"
-    assert found["large"].unknown == "the sum of squares overflows"
+    assert assessed(nan=torch.full((64, 64), math.nan))["nan"].unknown == "4,096 values are NaN or infinite"
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-200, 1e200, 1e300])
+def test_extreme_values_are_assessed_as_others(scale):
+    values = torch.randn(64, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    usual, extreme = (assessed(layer=values * factor)["layer"] for factor in (1.0, scale))
+    assert (extreme.unknown, extreme.action) == ("", usual.action)
+    assert extreme.pruning_potential == usual.pruning_potential
+    assert extreme.quantization_sensitivity == usual.quantization_sensitivity
 
 
 ONE_LARGE = NORMAL.copy()

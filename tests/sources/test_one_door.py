@@ -329,7 +329,7 @@ def test_a_function_can_return_a_document_and_sets_of_modules_open(models_folder
         assert len(assay.analyze_weights(modules).tensors) == 4
 
 
-@pytest.mark.parametrize("source", [3, b"w.pt", {"w": torch.ones(2)}, {"lr": 0.1}])
+@pytest.mark.parametrize("source", [3, b"w.pt", [torch.ones(2)], {"lr": 0.1}])
 def test_the_error_for_an_object_that_cannot_be_opened_names_it(source):
     with pytest.raises(UsageError, match="cannot open") as caught:
         assay.open(source)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 
+from assay.api.weights import analyze_weights
 from assay.checkpoint.statistics.summary import summarize
 from assay.cli.params import SORTS
 from assay.document.document import Document
 from assay.document.rows import Module
-from assay.document.weights import Histogram, Norms, Rounding, Spectral, TensorStatistics
+from assay.document.weights import QUANTILES, Histogram, Norms, Rounding, Spectral, TensorStatistics
 from assay.views import tables
 from assay.views.choosing import Choice, choose
 from assay.views.json.files import encode
@@ -105,15 +108,20 @@ DEAD = Norms(2, 0.0, 1.0, 0.5, 0.5, 2)
     ("figures", "note"),
     [
         ({}, ""),
-        ({"l7": {"nan": 1}}, "7 differs: 1 NaN"),
-        ({"l7": {"inf": 2}}, "7 differs: 2 infinite"),
-        ({"l7": {"rows": DEAD}}, "7 differs: 2 dead rows"),
-        ({"l7": {"problem": "unreadable"}}, "7 differs: unreadable"),
-        ({"l3": {"nan": 3}, "l7": {"rows": DEAD}}, "3 differs: 3 NaN; 7 differs: 2 dead rows"),
-        ({f"l{at}": {"nan": at} for at in range(1, 6)}, "1 differs: 1 NaN; 2 differs: 2 NaN; and 3 more"),
+        ({"l7": {"nan": 1}}, "l.7 differs: 1 NaN"),
+        ({"l7": {"inf": 2}}, "l.7 differs: 2 infinite"),
+        ({"l7": {"rows": DEAD}}, "l.7 differs: 2 dead rows"),
+        ({"l7": {"problem": "unreadable"}}, "l.7 differs: unreadable"),
+        ({"l3": {"nan": 3}, "l7": {"rows": DEAD}}, "l.3 differs: 3 NaN; l.7 differs: 2 dead rows"),
+        ({f"l{at}": {"nan": at} for at in range(1, 4)}, "l.1 differs: 1 NaN; l.2 differs: 2 NaN; and 1 more with "
+         "NaN or infinite values"),
+        ({"l1": {"rows": DEAD}, "l2": {"rows": DEAD}, "l3": {"rows": DEAD}, "l9": {"nan": 1, "inf": 2}},
+         "l.9 differs: 1 NaN, 2 infinite; l.1 differs: 2 dead rows; and 2 more"),
+        ({f"l{at}": {"rows": DEAD} if at < 4 else {"nan": 1} for at in range(1, 8)},
+         "l.4 differs: 1 NaN; l.5 differs: 1 NaN; and 2 more with NaN or infinite values and 3 more"),
         ({f"l{at}": {"nan": 1} for at in range(12)}, "12 NaN"),
-        ({f"l{at}": {"note": "tied", **({"nan": 4} if at == 2 else {})} for at in range(12)},
-         "tied; 2 differs: 4 NaN"),
+        ({f"l{at}": {"note": "tied", **({"nan": 3} if at == 2 else {})} for at in range(12)},
+         "tied; l.2 differs: 3 NaN"),
     ],
 )  # fmt: skip
 def test_a_folded_row_names_the_tensors_that_differ_and_why(figures, note):
@@ -124,8 +132,74 @@ def test_a_tensor_far_from_its_family_is_named_with_its_statistic():
     rows = layers()
     rows[7] = row("l.7.w", np.asarray([1.0, 3.0, 2.0, 4.0]) * 4.1)
     (note,) = notes(*rows).values()
-    assert note == "7 differs: std 4.1× the median"
+    assert note == "l.7 differs: std 4.1× the median"
     assert notes(*rows, full=True)["l.7.w"] == ""
+
+
+def test_numbers_of_words_fold_only_where_they_count_equal_parts():
+    rows = [row(f"blocks_{at}.w", [1.0]) for at in range(4)]
+    rows += [row(f"layer{at}.conv{role}.w", [1.0]) for at in range(2) for role in (1, 2)]
+    rows += [row(f"stage{at}.0.w", [1.0] * (at + 1)) for at in range(3)]
+    assert names(document(*rows)) == [
+        "blocks_0–3.w ×4",
+        "layer0–1.conv1.w ×2",
+        "layer0–1.conv2.w ×2",
+        "stage0.0.w",
+        "stage1.0.w",
+        "stage2.0.w",
+    ]
+
+
+def test_columns_with_nan_and_infinite_values_are_shown_if_there_are_any():
+    shown = params_report(document(*layers(l7={"nan": 1})), ParamsOptions()).data
+    assert "NaN" in [column.title for column in shown.columns]
+    assert "infinite" not in [column.title for column in shown.columns]
+    assert "NaN" not in [column.title for column in params_report(document(*layers()), ParamsOptions()).data.columns]
+    (nan,) = (column for column in shown.columns if column.title == "NaN")
+    assert (nan.text(shown.rows[0]), nan.paint(shown.rows[0]), nan.paint({})) == ("1", "31", "")
+    assert "l.7 differs: 1 NaN" in text(document(*layers(l7={"nan": 1})))
+
+
+def test_every_value_of_a_tensor_is_a_column_and_groups_have_a_name():
+    values = np.random.default_rng(1).standard_normal((9, 16)).astype(np.float32)
+    report = analyze_weights({"w": values}, spectral=True)
+    shown = params_report(Document(weights=report), ParamsOptions()).data
+    (table,) = choose([shown], Choice(("quantiles",)))
+    found = [column.value(table.rows[0]) for column in table.columns[1:]]
+    assert found == pytest.approx(np.quantile(values.astype(float), QUANTILES))
+    assert [column.title for column in table.columns[1:4]] == ["p0", "p0.1", "p1"]
+    wanted = ("kurtosis", "skewness", "l1", "q50", "near_zeros", "alignment", "distinct", "rows norms", "rows_dead")
+    (table,) = choose([shown], Choice(wanted))
+    figures = {column.key: column.value(table.rows[0]) for column in table.columns}
+    assert figures["l1"] == pytest.approx(np.abs(values.astype(float)).sum())
+    assert figures["rows max"] == pytest.approx(np.linalg.norm(values, axis=1).max())
+    assert (figures["rows count"], figures["distinct"]) == (9, 144)
+    flat = params_table(Document(weights=report)).values()[0]
+    reachable = [column.value(shown.rows[0]) for column in (*shown.columns, *shown.extra)]
+    texts = {value for value in flat.values() if isinstance(value, str)}
+    numbers = [value for value in flat.values() if isinstance(value, float) and not isinstance(value, bool)]
+    pairs = [one for value in reachable if isinstance(value, tuple) for one in value]
+    known = [value for value in (*reachable, *pairs) if isinstance(value, (int, float))]
+    assert not [value for value in numbers if not any(value == pytest.approx(each) for each in known)]
+    assert texts - {"w", "exact"} <= {value for value in reachable if isinstance(value, str)}
+
+
+def test_folded_rows_of_huge_and_tiny_values_have_finite_statistics():
+    rows = [
+        replace(row(f"l.{at}.w", [1.0, 2.0]), max=2 * scale, mean=1.5 * scale, std=0.5 * scale, l2=5**0.5 * scale)
+        for at, scale in enumerate((1e200, 1e300, 1e-300))
+    ]
+    for name, expected in {"l2": 5**0.5 * 1e300, "mean": 0.5e300, "max": 2e300}.items():
+        assert STATISTICS[name](rows) == pytest.approx(expected)
+    assert STATISTICS["std"](rows) == pytest.approx(np.std([1.0, 2.0, 0, 0, 0, 0]) * 1e300)
+
+
+def test_huge_and_tiny_values_are_written_with_an_exponent():
+    drawn = document(row("w", [1e-40, 3e38], histogram=Histogram(1e-40, 3e38, (1, 0, 0, 1))))
+    out = text(drawn, histogram=True)
+    assert "3e+38" in out
+    assert "1e-40" in out
+    assert not re.search(r"\d{7}|,\d{3},", out)
 
 
 def test_a_slight_outlier_is_only_listed():
@@ -220,17 +294,22 @@ def test_histograms_use_ascii_without_utf8():
 
 
 def test_spectral_norms_are_shown_with_their_error():
-    found = Spectral(norm=3.5, norm_error=0.25, stable_rank=2.0, effective_rank=4.0)
+    found = Spectral(norm=3.5, norm_error=0.25, stable_rank=2.0, effective_rank_least=2.5, effective_rank_most=4.0)
     out = text(document(row("w", [[1.0, 2.0]], spectral=found)))
     assert "spectral norm" in out
-    assert all(figure in out for figure in ("3.5", "0.25", " ≤ 4"))
+    assert all(figure in out for figure in ("3.5", "0.25", "2.5–4"))
     assert "spectral" not in text(document(row("w", [1.0])))
 
 
-@pytest.mark.parametrize("rank", [0.0, 1.0])
-def test_an_effective_rank_that_cannot_be_lower_is_exact(rank):
-    found = Spectral(norm=rank, norm_error=0.0, stable_rank=rank, effective_rank=rank)
-    assert "≤" not in text(document(row("w", [[rank, 0.0]], spectral=found)))
+def test_an_effective_rank_whose_bounds_are_equal_is_one_number_and_a_row_of_several_has_the_largest():
+    def ranks(*bounds):
+        found = [Spectral(1.0, 0.0, 1.0, *each) for each in bounds]
+        rows = [row(f"l.{at}.w", [[1.0, 2.0]], spectral=one) for at, one in enumerate(found)]
+        (table,) = choose([params_report(document(*rows), ParamsOptions()).data], Choice(("effective",)))
+        return table.columns[1].text(table.rows[0])
+
+    assert ranks((2.5, 2.5001)) == "2.5"
+    assert ranks((2.0, 5.0), (3.0, 4.0)) == "3–5"
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])

@@ -25,6 +25,9 @@ const SMALL: [number, string][] = [
 /** From this share of the next unit on, three digits round up to it: 999.96 ms is written 1 s. */
 const NEXT = 0.9995;
 
+/** From here on, a number without a prefix is written with an exponent: 4.36e+30. */
+const LONGEST = 999_999.5;
+
 /** Whether digits that are cut off are exactly one half and the digit before them is even: Python then rounds down. */
 const halfBelowEven = (kept: string, rest: string) => /^50*$/.test(rest) && "02468".includes(kept.at(-1)!);
 
@@ -59,7 +62,8 @@ function whole(value: number): string {
 
 function three(value: number): string {
   if (value === 0) return "0";
-  return Math.abs(value) >= 100 ? whole(value) : general(value, 3);
+  const size = Math.abs(value);
+  return size >= 100 && size < LONGEST ? whole(value) : general(value, 3);
 }
 
 function scaled(value: number, step: number, names: string[]): string {

@@ -217,9 +217,9 @@ export interface TensorDetails {
   /** The probabilities of the quantiles, and per tensor the quantiles. */
   probabilities: number[];
   quantiles: number[][];
-  /** Names such as `int8 per channel`, and per tensor the signal-to-noise ratio in dB; null if unknown, "exact" if nothing is lost. */
+  /** Names such as `int8 per channel`, and per tensor the signal-to-noise ratio in dB; null if unknown, "exact" if nothing is lost, "overflows" if values become infinite. */
   formats: string[];
-  sqnr_db: (number | "exact" | null)[][];
+  sqnr_db: (number | "exact" | "overflows" | null)[][];
   /** Per tensor, the pruning curve as pairs of the share set to zero and the share of the energy kept. */
   pruning: [number, number][][];
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from math import sqrt
+from math import hypot, sqrt
 
 from assay.document.document import Document
 from assay.document.weights import TensorStatistics
@@ -33,9 +33,10 @@ def combined(
     if sum(part.count for part in parts) != count or any(part.zeros is None for part in parts):
         return None
     whole = sum(finite)
-    mean = sum((part.mean or 0.0) * size for part, size in zip(parts, finite, strict=True)) / whole if whole else None
-    squares = (size * ((part.std or 0.0) ** 2 + ((part.mean or 0.0) - (mean or 0.0)) ** 2)
-               for part, size in zip(parts, finite, strict=True))  # fmt: skip
+    shares = [size / whole if whole else 0.0 for size in finite]
+    mean = sum((part.mean or 0.0) * share for part, share in zip(parts, shares, strict=True))
+    deviations = (sqrt(share) * hypot(part.std or 0.0, (part.mean or 0.0) - mean)
+                  for part, share in zip(parts, shares, strict=True))  # fmt: skip
     return TensorStatistics(
         names,
         parts[0].dtype,
@@ -48,8 +49,8 @@ def combined(
         zeros=sum(part.zeros or 0 for part in parts),
         min=_of_known(min, (part.min for part in parts)),
         max=_of_known(max, (part.max for part in parts)),
-        mean=mean,
-        std=sqrt(sum(squares) / whole) if whole else None,
+        mean=mean if whole else None,
+        std=hypot(*deviations) if whole else None,
     )
 
 

@@ -15,8 +15,8 @@ def open(model: Any, *, model_args: Mapping[str, Any] | None = None, trust: bool
     Args:
         model: A live module, an object or container that holds modules, a `torch.export.ExportedProgram`, a function
             or class that builds a model, `"file.py::function"`, `"package.module:name"`, a directory with a
-            `config.json`, a checkpoint (file, directory or URL), a TorchScript, pickled or `.pt2` file, or a document
-            (an object or a file). What a previous `assay.open` returned is accepted, too.
+            `config.json`, a checkpoint (file, directory or URL), a state dict in memory, a TorchScript, pickled or
+            `.pt2` file, or a document (an object or a file). What a previous `assay.open` returned is accepted, too.
         model_args: Keyword arguments for the function or class that builds the model. Default: no arguments.
         trust: Allow code stored in a pickled, TorchScript or `.pt2` file to run. By default it never runs.
 

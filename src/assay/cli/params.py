@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import click
 from assay.cli.options import OptionGroups, Output, output_options_with, sort_key, verbosity_options
 from assay.cli.output import choice_of, emit, refuse_overwrite
 from assay.cli.stderr import Messages
+from assay.cli.streams import silenced
 from assay.errors import OK, PartialError, WriteError
 from assay.messages import one_line
 from assay.views.choosing import choose
@@ -27,13 +29,13 @@ if TYPE_CHECKING:
     from assay.views.text.report import Report
 
 SORTS = (
-    "name", "dtype", "count", "bytes", "min", "max", "mean", "std", "kurtosis", "l2", "zeros", "nan", "entropy",
-    "coded", "int8", "int4", "bits", "prunable", "norm", "bound", "rank", "effective",
+    "name", "dtype", "count", "bytes", "min", "max", "mean", "std", "kurtosis", "l2", "zeros", "nan", "inf",
+    "entropy", "coded", "int8", "int4", "bits", "prunable", "norm", "bound", "rank", "effective",
 )  # fmt: skip
 HEADINGS = {
-    "tensor": "name", "L2 norm": "l2", "entropy (64 bins)": "entropy", "entropy-coded": "coded", "int8 dB": "int8",
-    "int4 dB": "int4", "pruning potential": "prunable", "spectral norm": "norm", "norm error": "bound",
-    "stable rank": "rank", "effective rank": "effective",
+    "tensor": "name", "infinite": "inf", "L2 norm": "l2", "entropy (64 bins)": "entropy", "entropy-coded": "coded",
+    "int8 dB": "int8", "int4 dB": "int4", "pruning potential": "prunable", "spectral norm": "norm",
+    "norm error": "bound", "stable rank": "rank", "effective rank": "effective",
 }  # fmt: skip
 """Headings of columns that differ from the key they are sorted by."""
 LISTED_SORTS = ("name", "dtype", "count", "bytes")
@@ -110,7 +112,7 @@ def params(
     output: Output,
 ) -> int:
     """Compute exact statistics of every tensor in FILE, DIR or URL: safetensors, torch.save, TorchScript, .pt2, GGUF,
-    shards with or without an index, distributed checkpoints, or a document written with --save.
+    .npy, .npz, shards with or without an index, distributed checkpoints, or a document written with --save.
 
     The format is detected from the content. Without --trust, no code from the file runs. CSV and JSON lines have one
     row per tensor with every value; JSON contains everything. If a shard or tensor cannot be analysed, the rest is
@@ -129,29 +131,31 @@ def params(
     )
     _refuse_unknown_columns(output)
     settings = StatisticsSettings(engine, workers, address, spectral, sqnr)
-    journal = _journal(source, resume, output)
+    journal = _journal(messages, source, resume, output)
     keeps_journal = resume not in (None, NEXT_TO_OUTPUT) and journal.path.exists()
     try:
         opened = open_source(source)
         if opened.saved is None or opened.stored is not None:
             _refuse_unavailable(opened, source, sort, resume, stats=stats, spectral=spectral)
         messages.line.step("reading tensors with Ray" if engine == "ray" else "reading tensors")
-        document = weights_document(
-            opened,
-            settings=settings,
-            resume=journal,
-            progress=messages.line.read,
-            filter=pattern,
-            trust=trust,
-            lenient=lenient,
-            listing=not stats,
-        )
+        with silenced() if messages.quiet and engine == "ray" else nullcontext():
+            document = weights_document(
+                opened,
+                settings=settings,
+                resume=journal,
+                progress=messages.line.read,
+                filter=pattern,
+                trust=trust,
+                lenient=lenient,
+                listing=not stats,
+            )
     except KeyboardInterrupt:
         _announce(messages, journal)
         raise
     except BaseException:
         journal.discard()
         raise
+    del opened  # its tensors, which the document describes
     if pattern is not None and not _weights(document).tensors:
         messages.warn(f"no tensor name matches {one_line(pattern)!r}")
     code = _exit_code(messages, _weights(document), stats)
@@ -173,8 +177,8 @@ def params(
 
 
 def _announce(messages: Messages, journal: Journal) -> None:
-    """Print where the finished tensors are, if they were written."""
-    if journal.path.exists():
+    """Print where the finished tensors are, if any were written."""
+    if journal.path.exists() and journal.path.stat().st_size:
         messages.warn(f"finished tensors are in {journal.path}: add --resume to the same command to continue")
 
 
@@ -212,7 +216,7 @@ def _refuse_unavailable(
         raise click.UsageError(f"--resume requires a checkpoint file, got {one_line(source)}")
 
 
-def _journal(source: str, resume: str | None, output: Output) -> Journal:
+def _journal(messages: Messages, source: str, resume: str | None, output: Output) -> Journal:
     """The journal of finished tensors: written during the run with an output file or --resume, else on Ctrl-C."""
     from assay.checkpoint.statistics.journal import SUFFIX, Journal
 
@@ -220,7 +224,8 @@ def _journal(source: str, resume: str | None, output: Output) -> Journal:
     name = os.path.basename(source.rstrip("/\\")) or "weights"
     default = target.with_name(target.name + SUFFIX) if target is not None else Path(name + SUFFIX)
     path = default if resume in (None, NEXT_TO_OUTPUT) else Path(str(resume))
-    return Journal(path, read=resume is not None, at_once=resume is not None or target is not None)
+    at_once = resume is not None or target is not None
+    return Journal(path, read=resume is not None, at_once=at_once, warn=messages.warn)
 
 
 def _view(document: Document, options: ParamsOptions, form: str, source: str) -> Report | Table:

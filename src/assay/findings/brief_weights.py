@@ -85,7 +85,7 @@ def _values(weights: WeightsReport) -> list[BriefFigure]:
     kinds = f"not finite ({units.exact(nan)} NaN, {units.exact(inf)} infinite)" if nan or inf else "NaN or infinite"
     lowest = min((tensor.min for tensor in read if tensor.min is not None), default=None)
     highest = max((tensor.max for tensor in read if tensor.max is not None), default=None)
-    zeros, count = sum(tensor.zeros or 0 for tensor in read), sum(tensor.count for tensor in read)
+    zeros, count = sum(tensor.zeros or 0 for tensor in read), sum(tensor.numbers for tensor in read)
     ends = f"; range {units.ratio(lowest)} to {units.ratio(highest)}" if lowest is not None else ""
     return [
         BriefFigure(

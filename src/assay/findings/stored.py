@@ -89,7 +89,7 @@ def rounding_of(row: TensorStatistics, format: str, *scopes: str) -> Rounding | 
 
 def zero_share(row: TensorStatistics) -> float:
     """The share of the values that are zero; 0 if there are no values."""
-    return (row.zeros or 0) / row.count if row.count else 0.0
+    return (row.zeros or 0) / row.numbers if row.count else 0.0
 
 
 def outlier_row_gain(row: TensorStatistics) -> float | None:

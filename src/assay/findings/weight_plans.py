@@ -78,7 +78,7 @@ def _is_uneven(norms: Norms | None) -> bool:
     if norms is None or not norms.mean:
         return False
     alive = 1 - norms.dead / norms.count
-    return alive * (norms.std**2 + norms.mean**2) > 2 * norms.mean**2
+    return alive * ((norms.std / norms.mean) ** 2 + 1) > 2
 
 
 def largest_share(row: TensorStatistics) -> float:

@@ -2,7 +2,7 @@
 
 A model can be given as a live module, an object or container with modules inside, a live exported program, a callable
 that builds a model, `file.py::function`, `package.module:name`, a directory with a config, a checkpoint (file,
-directory or URL), TorchScript, a pickled module, a `.pt2` file or a saved document.
+directory or URL), a state dict, TorchScript, a pickled module, a `.pt2` file or a saved document.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from assay.errors import AssayError, ReadError, UsageError
 from assay.messages import one_line, type_name
 from assay.sources.holders import outermost_modules
 from assay.sources.named import attribute
-from assay.sources.needs import is_module, is_tensor, need
-from assay.sources.opened import Model, Opened, own_config, raise_not_run
+from assay.sources.needs import is_module, need
+from assay.sources.opened import Model, Opened, own_config, raise_no_model, raise_not_run, with_article
 from assay.sources.paths import open_path
 from assay.sources.specifier import Named, parse
+from assay.sources.state_dict import tensors_in
 from assay.sources.usercode import call
 
 
@@ -75,30 +76,31 @@ _HINT = ": give them with --model-args (model_args= in Python)"
 
 
 def _in_memory(value: Any, origin: Origin, what: str, refusal: type[AssayError] = ReadError) -> Opened:
-    """Open an object in memory: a module, an exported program, a document, or an object with modules inside.
+    """Open an object in memory: a module, exported program, document, object with modules inside, or state dict.
 
     `what` begins the error message for any other object: "cannot open", "load() returned" or "name in file.py is".
     """
     if isinstance(value, Document):
         return Opened(value.origin, partial(raise_not_run, value.origin), saved=lambda: value)
     model = _model_of(value)
+    state = tensors_in(value) if model is None and isinstance(value, Mapping) else {}
+    if state:
+        return Opened(origin, partial(raise_no_model, type(value).__name__), state=state)
     if model is None and isinstance(value, ModuleType):
         not_a_model = "is a Python module, not a torch.nn.Module or a function that builds one"
         raise refusal(f"{one_line(value.__name__)} {not_a_model}: name a class or function in it")
     if model is None:
         text = "" if value is None else f" ({one_line(repr(value), 60)})"
-        expected = _expected(value, any_source=refusal is UsageError)
-        raise refusal(f"{what} {_with_article(type_name(value))}{text}: expected {expected}")
+        expected = _ANY_SOURCE if refusal is UsageError else _IN_MEMORY
+        raise refusal(f"{what} {with_article(type_name(value))}{text}: expected {expected}")
     return Opened(origin, lambda: model)
 
 
-def _expected(value: Any, *, any_source: bool) -> str:
-    """What could be opened instead of `value`, for the error message: any source, or only an object in memory."""
-    if isinstance(value, Mapping) and any(is_tensor(each) for each in value.values()):
-        return "a model; save the state dict and give the file, or load it into its module"
-    if any_source:
-        return "a torch.nn.Module, a function that builds one, an object with modules inside, a path, URL or document"
-    return "a torch.nn.Module, an exported program, an object with modules inside, or a document"
+_ANY_SOURCE = (
+    "a torch.nn.Module, a function that builds one, an object with modules inside, a state dict, or a path, URL or "
+    "document"
+)
+_IN_MEMORY = "a torch.nn.Module, an exported program, an object with modules inside, a state dict, or a document"
 
 
 def _model_of(value: Any) -> Model | None:
@@ -135,10 +137,6 @@ def _reject_args(model_args: Mapping[str, Any] | None, what: str) -> None:
     if model_args:
         names = one_line(", ".join(model_args))
         raise UsageError(f"model args ({names}) were given, but {what} takes no arguments: remove them")
-
-
-def _with_article(name: str) -> str:
-    return name if name == "None" else f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def _qualified(value: Any) -> str:

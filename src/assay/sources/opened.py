@@ -62,6 +62,7 @@ class Opened(Displayed):
         files: The files it reads, opened once.
         traced: Reads the profiler traces, if that is what the files are.
         interpreted: Whether the model is code of a file that is interpreted on shapes; running it needs trust.
+        state: The tensors and arrays of a state dict in memory, by name; None for any other source.
     """
 
     origin: Origin
@@ -73,6 +74,7 @@ class Opened(Displayed):
     files: Files = field(default_factory=Files)
     traced: Callable[[], list[Trace]] | None = None
     interpreted: bool = False
+    state: Mapping[str, Any] | None = None
 
     @cached_property
     def model(self) -> Model:
@@ -105,7 +107,7 @@ class Opened(Displayed):
         try:
             self.model  # noqa: B018
         except ReadError as error:
-            if self.stored is None:
+            if self.stored is None and self.state is None:
                 raise
             self._need_tensors(error)
             return error
@@ -127,6 +129,16 @@ class Opened(Displayed):
 def raise_not_run(origin: Origin) -> Model:
     """Raise `UsageError`: a file that is read as data has no model to run."""
     raise UsageError(not_run_message(origin))
+
+
+def raise_no_model(name: str) -> Model:
+    """Raise `ReadError`: a state dict has no model to run."""
+    raise ReadError(f"{with_article(name)} of tensors has no model: load it into its torch.nn.Module")
+
+
+def with_article(name: str) -> str:
+    """`a dict`, `an OrderedDict`."""
+    return name if name == "None" else f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
 
 
 def not_run_message(origin: Origin) -> str:

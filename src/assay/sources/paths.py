@@ -19,7 +19,7 @@ from assay.checkpoint.remote import is_url
 from assay.document import files as documents
 from assay.document.document import Document, Origin
 from assay.errors import ReadError, TrustError, UsageError
-from assay.messages import ALLOW_CODE, one_line
+from assay.messages import ALLOW_CODE, as_utf8, one_line
 from assay.sources import config, stored, traces
 from assay.sources.opened import Model, Opened, raise_not_run
 
@@ -96,7 +96,7 @@ def _open_exported(recognised: Recognised, files: Files, trust: bool) -> Opened:
     assert recognised.archive is not None
     return Opened(
         origin,
-        partial(_run_local, loaded, origin.location) if trust else partial(raise_not_run, origin),
+        partial(_run_local, loaded, recognised.region.path) if trust else partial(raise_not_run, origin),
         saved=partial(read, recognised.archive),
         stored=partial(open_recognised, recognised, files),
         files=files,
@@ -136,7 +136,7 @@ def _open_code(recognised: Recognised, files: Files, trust: bool) -> Opened:
     opened = _open_weights(recognised, files, trust)
     origin = _origin("scripted" if recognised.kind == formats.TORCHSCRIPT else "pickled", recognised.region.path)
     load = partial(stored.load, kind=recognised.kind)
-    build = partial(_run_local, load, origin.location) if trust else partial(_untrusted, opened)
+    build = partial(_run_local, load, recognised.region.path) if trust else partial(_untrusted, opened)
     return replace(opened, origin=origin, build=build)
 
 
@@ -149,7 +149,11 @@ def _run_local(load: Callable[[str], Model], path: str) -> Model:
 
 def _untrusted(opened: Opened) -> Model:
     """Raise: the file contains only weights, or loading it would run code."""
-    path, checkpoint = opened.origin.location, opened.checkpoint
+    path = opened.origin.location
+    try:
+        checkpoint = opened.checkpoint
+    except TrustError as error:  # it has no tensors, but code that may build a model
+        raise TrustError(f"{error}: {ALLOW_CODE}") from error
     if checkpoint is not None and checkpoint.entries and not checkpoint.modules and not checkpoint.globals:
         raise ReadError(f"{one_line(path)} {stored.WEIGHTS_ONLY}")
     _raise_untrusted(path)
@@ -188,7 +192,8 @@ def _of_traces(path: str, files: Files) -> Opened:
 
 
 def _origin(kind: str, path: str) -> Origin:
-    return Origin(kind, path, os.path.basename(path.rstrip("/\\")))
+    shown = as_utf8(path)
+    return Origin(kind, shown, os.path.basename(shown.rstrip("/\\")))
 
 
 _CODE = (formats.TORCH_ZIP, formats.TORCH_TAR, formats.TORCH_LEGACY, formats.PICKLE)

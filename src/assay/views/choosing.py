@@ -68,12 +68,20 @@ def _column(table: Table, name: str) -> Column[Any] | None:
     return None if _is_fixed(table) else next(fitting, None)
 
 
+def _columns(table: Table, name: str) -> list[Column[Any]]:
+    """The column of that name, or those of the group of that name; none for a table that is not chosen from."""
+    column = _column(table, name)
+    if column is not None or _is_fixed(table):
+        return [column] if column is not None else []
+    return [one for one in (*table.columns, *table.extra) if one.group and spelled(one.group) == spelled(name)]
+
+
 def _check(tables: Sequence[Table], names: Sequence[str], option: str) -> None:
     """Fail if no table has a column of one of the names."""
     chosen = [table for table in tables if not _is_fixed(table)]
-    known = dict.fromkeys(one.title for table in chosen for one in (*table.columns, *table.extra))
+    known = dict.fromkeys(one.group or one.title for table in chosen for one in (*table.columns, *table.extra))
     for name in names:
-        if not any(_column(table, name) for table in tables):
+        if not any(_columns(table, name) for table in tables):
             raise UsageError(f"{option}: {unknown_column(name, known)}")
 
 
@@ -86,7 +94,7 @@ def unknown_column(name: str, known: Iterable[str]) -> str:
 
 def _with_columns(table: Table, names: Sequence[str]) -> Table:
     """The table with its first column, which names the rows, and the named ones, which are never hidden."""
-    found = [column for name in names if (column := _column(table, name)) is not None]
+    found = [column for name in names for column in _columns(table, name)]
     if not found:
         return table
     kept = {column.key: replace(column, drops=0) for column in (table.columns[0], *found)}

@@ -42,6 +42,8 @@ class Column(Generic[Row]):
     """The colour of a row's cell as a terminal code, such as `31` for red; empty for none."""
     name: str = ""
     """The name in CSV and JSON, if it differs from the title."""
+    group: str = ""
+    """A name by which it can be chosen together with others: `quantiles`."""
     order: Callable[[Row], Any] | None = None
     """What rows are sorted by, if it is not the value."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from assay.checkpoint.statistics.summary import family_name, summarize
+from assay.checkpoint.statistics.summary import summarize
 from assay.document.weights import TensorStatistics, WeightsReport, WeightTotals
 
 
@@ -14,18 +14,27 @@ def tensor(name, **fields):
     return TensorStatistics(names=(name,), **fields)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("layers.3.mlp.up_proj.weight", "layers.#.mlp.up_proj.weight"),
-        ("h.12.attn.3.w", "h.#.attn.#.w"),
-        ("fc1.weight", "fc1.weight"),
-        ("conv_2.7", "conv_2.#"),
-        ("", ""),
-    ],
-)
-def test_numbers_in_names_are_folded(name, expected):
-    assert family_name(name) == expected
+def families(*names, **fields):
+    return {
+        family.name: len(family.tensors) for family in summarize([tensor(name, **fields) for name in names]).families
+    }
+
+
+def test_numbers_that_stand_alone_are_folded():
+    assert families("layers.3.mlp.up_proj.weight", "h.12.attn.3.w", "fc1.weight", "conv_2.7", "") == dict.fromkeys(
+        ["layers.#.mlp.up_proj.weight", "h.#.attn.#.w", "fc1.weight", "conv_2.#", ""], 1
+    )
+
+
+def test_numbers_of_words_are_folded_where_they_count_equal_parts():
+    blocks = [f"blocks_{at}.w" for at in range(6)]
+    layers = [f"layer{at}.conv{role}.weight" for at in range(5) for role in (1, 2)]
+    assert families(*blocks, *layers) == {"blocks_#.w": 6, "layer#.conv1.weight": 5, "layer#.conv2.weight": 5}
+
+
+def test_an_outlier_among_blocks_with_numbers_in_their_words_is_found():
+    blocks = [tensor(f"blocks_{at}.w", std=9.0 if at == 4 else 0.02) for at in range(8)]
+    assert [(outlier.tensor, outlier.family) for outlier in summarize(blocks).outliers] == [(4, "blocks_#.w")]
 
 
 @pytest.fixture

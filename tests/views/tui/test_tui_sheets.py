@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tui_subjects import HIDDEN, LAYERS, WORDS, small_document, small_subject
 
 from assay import units
+from assay.api.explore.subjects import explorer_subject
+from assay.api.weights import analyze_weights
 from assay.document.document import Document
 from assay.document.rows import Call, Module, Op, OpKind, Storage, Tensor, TensorType
 from assay.views.tui.flow import INPUTS, flow
@@ -181,3 +184,16 @@ def test_totals_equal_those_of_torch() -> None:
     for path, module in model.named_modules():
         expected = sum(each.numel() for each in module.parameters())
         assert value(sheet, path or "(root)", "params") == expected
+
+
+def test_nan_and_infinite_values_are_shown_in_both_tables_of_tensors() -> None:
+    state = {f"layers.{at}.w": np.full((3, 4), 0.5) for at in range(4)}
+    state["layers.2.w"][1, :2] = np.nan, np.inf
+    subject = explorer_subject(Document(weights=analyze_weights(state)))
+    parameters = made("parameters", subject)
+    assert [value(parameters, f"layers.{at}.w", "nan") for at in range(4)] == [0, 0, 1, 0]
+    assert value(parameters, "layers.#.w ×4", "inf") == 1
+    tree = made("tree", subject)
+    lines = tree.column("statistics")
+    assert lines is not None
+    assert "1 NaN; 1 infinite; 0.5 … 0.5, 0.5 ± 0" in {lines.values[row] for row in range(len(tree.index))}

@@ -58,7 +58,7 @@ function Details({ table, details, row }: { table: Table; details: TensorDetails
     const ratio = details.sqnr_db[at]?.[i] ?? null;
     return ratio === null ? [] : [{ name: format, ratio }];
   });
-  const most = Math.max(1, ...ratios.map(({ ratio }) => (ratio === "exact" ? 0 : ratio)));
+  const most = Math.max(1, ...ratios.map(({ ratio }) => (typeof ratio === "string" ? 0 : ratio)));
   const curve = details.pruning[at] ?? [];
   return (
     <>
@@ -75,10 +75,13 @@ function Details({ table, details, row }: { table: Table; details: TensorDetails
         <>
           <h4>Signal-to-noise ratio when rounded, dB</h4>
           <BarChart
-            bars={ratios.map(({ name, ratio }) => ({ name, value: ratio === "exact" ? most : Math.max(ratio, 0) }))}
+            bars={ratios.map(({ name, ratio }) => ({
+              name,
+              value: ratio === "exact" ? most : ratio === "overflows" ? 0 : Math.max(ratio, 0),
+            }))}
             text={(bar) => {
               const { ratio } = ratios.find((one) => one.name === bar.name)!;
-              return ratio === "exact" ? "exact" : ratio.toFixed(1);
+              return typeof ratio === "string" ? ratio : ratio.toFixed(1);
             }}
             unit="ratio"
             name={`${name}-precision`}

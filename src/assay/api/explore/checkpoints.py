@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from assay.analysis.combined_statistics import combined
 from assay.analysis.parameters import elements
+from assay.api.weights.source import TensorSource, tensors_of
 from assay.checkpoint.entries import Entry
-from assay.checkpoint.reading import RangeReader
 from assay.checkpoint.statistics.run import statistics
 from assay.checkpoint.statistics.settings import StatisticsSettings
 from assay.document.document import Document, Origin
@@ -35,14 +35,12 @@ _SETTINGS = StatisticsSettings(workers=1)
 
 def checkpoint_subject(opened: Opened) -> ExploredModel:
     """An explorable tree of the stored tensors of an opened source; only headers are read."""
-    checkpoint = opened.checkpoint
-    assert checkpoint is not None
-    empty = Document(
-        origin=Origin("file", checkpoint.path, os.path.basename(checkpoint.path.rstrip("/\\"))),
-        machine=this_machine(),
-    )
+    stored = tensors_of(opened)
+    checkpoint = stored.checkpoint
+    file = Origin("file", checkpoint.path, os.path.basename(checkpoint.path.rstrip("/\\")))
+    empty = Document(origin=opened.origin if stored.in_memory else file, machine=this_machine())
     document = _with_tree(empty, checkpoint.entries, {row.path: row.class_path for row in checkpoint.modules})
-    inspector = StoredInspector(DocumentInspector(document), opened, document)
+    inspector = StoredInspector(DocumentInspector(document), stored, document)
     return ExploredModel(document, inspector, tensors_in_tree=True, notes=(*checkpoint.notes, *checkpoint.failures))
 
 
@@ -62,17 +60,16 @@ def _with_tree(
 
 
 class StoredInspector:
-    """An inspector for tensors stored in files; a tensor's bytes are read when it is inspected.
+    """An inspector for tensors in files or a state dict; a tensor's bytes are read when it is inspected.
 
     `document` holds the model, whose names the stored tensors may have or not (`weights_fit`).
     """
 
-    def __init__(self, model: ModuleInspector, opened: Opened, document: Document) -> None:
+    def __init__(self, model: ModuleInspector, stored: TensorSource, document: Document) -> None:
         self.source, self.attributes, self.forward_calls = model.source, model.attributes, model.forward_calls
         self._model = model
-        self._reader = RangeReader(opened.files)
-        entries = opened.checkpoint.entries if opened.checkpoint is not None else []
-        self._entries = {name: entry for entry in entries for name in entry.names}
+        self._read = stored.read
+        self._entries = {name: entry for entry in stored.checkpoint.entries for name in entry.names}
         self._tensors = {name: tensor for tensor in document.tensors for name in tensor.names}
         self._fit = document.weights_fit or WeightsFit("")
 
@@ -87,12 +84,12 @@ class StoredInspector:
             return replace(detail, problem=absence) if absence else detail
         if tensor is None or (len(entries) == 1 and not self._is_part(tensor, entries[0])):
             return self._detail(entries[0])
-        whole = combined(statistics(entries, self._reader, _SETTINGS), tensor.names, tensor.type.shape)
+        whole = combined(statistics(entries, self._read, _SETTINGS), tensor.names, tensor.type.shape)
         facts, names = tensor_facts(tensor), ", ".join(entry.names[0] for entry in entries)
         return detail_of(whole, facts) if whole is not None else TensorDetail(facts, problem=f"stored as {names}")
 
     def _detail(self, entry: Entry) -> TensorDetail:
-        (row,) = statistics([entry], self._reader, _SETTINGS)
+        (row,) = statistics([entry], self._read, _SETTINGS)
         return detail_of(row, TensorFacts(entry.shape, entry.dtype, bytes=entry.bytes))
 
     def _stored(self, full: str, tensor: Tensor | None) -> list[Entry]:

@@ -13,6 +13,7 @@ from assay.api.explore.checkpoints import StoredInspector, checkpoint_subject, w
 from assay.api.observe import check_can_run, inputs_for, observe_opened
 from assay.api.options import OPENING, OnProgress, Progress, RunOptions, unreported
 from assay.api.weights.joined import only_tensors, with_weights
+from assay.api.weights.source import tensors_of
 from assay.document.document import INFERRED, Document
 from assay.document.weights_fit import WeightsFit
 from assay.errors import AssayError, InputsError, PartialError, ReadError
@@ -55,8 +56,8 @@ def _subject(
     error = opened.model_error
     if error is not None:
         subject = checkpoint_subject(opened)
-        # A file that holds only weights has no model to miss.
-        note = () if opened.origin.kind == "file" else (only_tensors(str(error)),)
+        # A file or state dict that holds only weights has no model to miss.
+        note = () if opened.origin.kind == "file" or opened.state is not None else (only_tensors(str(error)),)
         return replace(subject, notes=(*note, *subject.notes))
     runs = opened.origin.kind != "live" and opened.model.holder is None if run is None else run
     return _of_model(opened, inputs, options, on_progress, runs=runs or inputs is not None, stats=stats)
@@ -113,7 +114,7 @@ def _with_stored(subject: ExploredModel, opened: Opened) -> ExploredModel:
         return replace(subject, notes=(f"no values of weights: {error}",))
     fit, report = document.weights_fit, document.weights
     read = (*report.notes, *report.failures) if report is not None else ()
-    inspector = StoredInspector(subject.inspector, opened, document)
+    inspector = StoredInspector(subject.inspector, tensors_of(opened), document)
     return replace(subject, document=document, inspector=inspector, notes=(*_misfit(fit), *read))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,12 +25,20 @@ from assay.document.roles import UNLISTED
 from assay.document.this_machine import this_machine
 from assay.document.weights import TensorStatistics, WeightsReport
 from assay.errors import ReadError, UsageError
-from assay.messages import one_line, plural
+from assay.messages import as_utf8, one_line, plural
 from assay.sources.open import open_source
 from assay.sources.opened import Opened
 
 Resume = str | os.PathLike[str] | Journal
 Named = Entry | TensorStatistics
+_NOTHING: dict[str, float] = {}
+"""Shared by all listed tensors: a dictionary each would take a fifth of their memory."""
+_ROW_BYTES = 5_400
+"""Memory that the statistics of one tensor take."""
+_ROWS_BYTES = 96 << 20
+"""Memory that all statistics may take, however small the file is."""
+_TENSORS_PER_ROWS = 16
+"""They may take more if the tensors are at least this many times as large."""
 
 
 def analyze_weights(
@@ -47,11 +55,11 @@ def analyze_weights(
     trust: bool = False,
     lenient: bool = False,
 ) -> WeightsReport:
-    """Compute statistics of every tensor in a file, directory, URL or live model, without running its code.
+    """Compute statistics of every tensor in a file, directory, URL, live model or state dict; no code from it runs.
 
     Args:
-        source: Anything `assay.open` accepts: a checkpoint, a live model, a directory, a URL or a saved document. The
-            statistics in a saved document are returned unchanged.
+        source: Anything `assay.open` accepts: a checkpoint, a live model, a state dict (also nested, or of numpy
+            arrays), a directory, a URL or a saved document. Statistics in a saved document are returned as they are.
         engine: `"threads"` works in this process, `"ray"` on a Ray cluster.
         workers: Number of threads, or of CPUs of a local Ray cluster. Default: one per CPU, at most 16 threads.
         address: The Ray cluster to connect to, if `engine` is `"ray"`. If None, a local one is started.
@@ -128,14 +136,26 @@ def weights_document(
     journal = resume if isinstance(resume, Journal) or resume is None else Journal(resume)
     if tensors.in_memory:
         if settings.engine == "ray":
-            raise UsageError("engine 'ray' cannot read a live module: its tensors are in this process, use 'threads'")
+            raise UsageError("engine 'ray' cannot read tensors in memory (they are in this process): use 'threads'")
         if "resume" in reading_options:
             raise UsageError(f"resume requires a checkpoint file, got {one_line(opened.origin.location)}")
         journal = None
+    _refuse_tiny(tensors, entries)
     rows = statistics(entries, tensors.read, settings, journal, progress, opened.files)
     report = _report(tensors, rows, kernel.name())
     notes = _left_out(*spectral_limit(entries, settings), settings, opened)
     return _document(opened, tensors, replace(report, notes=(*report.notes, *notes)))
+
+
+def _refuse_tiny(tensors: TensorSource, entries: Sequence[Entry]) -> None:
+    """Raise `ReadError` if there are so many tiny tensors that their statistics take more memory than they do."""
+    stored = sum(entry.bytes for entry in entries if entry.shares_storage_with is None)
+    if len(entries) * _ROW_BYTES > max(_ROWS_BYTES, stored // _TENSORS_PER_ROWS):
+        average = units.size(stored // len(entries))
+        raise ReadError(
+            f"{one_line(tensors.checkpoint.path)} has {len(entries):,} tensors of {average} on average, too many and "
+            "too small to analyse: list them (--list), or choose some (--filter)"
+        )
 
 
 def _left_out(largest: int | None, count: int, settings: StatisticsSettings, opened: Opened) -> tuple[str, ...]:
@@ -256,6 +276,7 @@ def _listed(entry: Entry) -> TensorStatistics:
         entry.alignment,
         problem=entry.problem,
         role=entry.role,
+        n_of_m=_NOTHING,
     )
 
 
@@ -265,7 +286,7 @@ def _report(tensors: TensorSource, rows: list[TensorStatistics], kernel: str = "
     checkpoint = tensors.checkpoint
     return summarize(
         rows,
-        path=checkpoint.path,
+        path=as_utf8(checkpoint.path),
         format=checkpoint.format,
         kernel=kernel,
         notes=checkpoint.notes,
@@ -274,7 +295,7 @@ def _report(tensors: TensorSource, rows: list[TensorStatistics], kernel: str = "
 
 
 def _document(opened: Opened, tensors: TensorSource, report: WeightsReport) -> Document:
-    path = tensors.checkpoint.path
+    path = as_utf8(tensors.checkpoint.path)
     stored = Origin("file", path, os.path.basename(path.rstrip("/\\")))
     return Document(
         origin=opened.origin if tensors.in_memory else stored,

@@ -1,13 +1,12 @@
-"""The tensors to analyse, stored in files or in a live model, and the function that reads their bytes."""
+"""The tensors to analyse, in files, a live model or a state dict, and the function that reads their bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from assay.api.weights.live import LIVE, live_checkpoint
+from assay.api.weights.live import LIVE, Reader, live_checkpoint, state_checkpoint
 from assay.checkpoint.entries import Checkpoint, ModuleRow
 from assay.checkpoint.reading import RangeReader
 from assay.checkpoint.remote import is_url
@@ -15,20 +14,16 @@ from assay.document.rows import Module
 from assay.errors import ReadError
 from assay.sources.opened import Opened
 
-if TYPE_CHECKING:
-    from assay.checkpoint.statistics.chunks import Chunk
-
 
 class TensorSource(Struct, frozen=True):
     """A checkpoint with the function that reads its bytes."""
 
     checkpoint: Checkpoint
-    read: Callable[[Chunk], Any]
-    """Returns a buffer with the bytes of a chunk."""
+    read: Reader
 
     @property
     def in_memory(self) -> bool:
-        """Whether the tensors belong to a model in this process."""
+        """Whether the tensors belong to a model or state dict in this process."""
         return self.checkpoint.format == LIVE
 
     @property
@@ -58,6 +53,8 @@ def tensors_of(opened: Opened, *, lenient: bool = False) -> TensorSource:
         checkpoint = opened.stored(lenient=True) if lenient else opened.checkpoint
         assert checkpoint is not None
         return TensorSource(checkpoint, RangeReader(opened.files))
+    if opened.state is not None:
+        return TensorSource(*state_checkpoint(opened.state))
     if opened.origin.kind == "config":
         raise ReadError(f"{opened.origin.location} has a config but no weights: give a checkpoint")
     return TensorSource(*live_checkpoint(opened.module))

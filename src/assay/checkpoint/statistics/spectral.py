@@ -1,5 +1,7 @@
 """The spectrum of a matrix from its bytes: its largest singular values by Lanczos on AᵀA, with the residual.
 
+Matrices with few rows or columns have their whole spectrum computed instead.
+
 Rows are read in blocks. Small matrices are decoded once, large ones again at every step.
 """
 
@@ -10,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain, takewhile
+from sys import float_info
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,8 +20,10 @@ from numpy.typing import NDArray
 
 from assay.checkpoint.statistics.chunks import Chunk, ChunkPlan, Weight, is_stack, matrix_of, plan
 from assay.checkpoint.statistics.dtypes import COUNTED, DTYPES, values
+from assay.checkpoint.statistics.effective_rank import rank_bounds
 from assay.checkpoint.statistics.engine import FAILURES
 from assay.checkpoint.statistics.gathering import Read, fetch
+from assay.checkpoint.statistics.whole_spectrum import MAX_SIDE, whole_spectrum
 from assay.document.weights import Spectral, TensorStatistics
 from assay.errors import UsageError
 
@@ -31,7 +36,12 @@ TOLERANCE = 1e-4
 """The iteration stops at this relative residual of the largest squared singular value. At a looser one, it often
 stops at another than the largest: by up to 0.8 % of the norm at 1e-2, and 0.15 % at 3e-4, for random matrices."""
 LEAST_ENERGY = 1e-290
+"""A matrix of a stack with a smaller sum of squares is far smaller than the largest one."""
+_MAX_EXPONENT = 256
+"""Matrices whose largest magnitude is beyond 2 to this power are scaled: squares would overflow or underflow."""
 _INVALID = "spectrum not computed: NaN or infinite values"
+_SETTLED = 1e-3
+"""Squared singular values with a smaller relative residual count as converged."""
 CHECKED_EVERY = 4
 """Steps between checks of the tolerance, each of which costs as much as a step with a small matrix."""
 CHUNK_BYTES = 1 << 20
@@ -53,14 +63,40 @@ def with_spectrum(
         return row
     if row.nan or row.inf:
         return replace(row, note=f"{row.note}; {_INVALID}" if row.note else _INVALID)
+    exponent = _exponent(row)
     try:
-        found = [spectral(_blocks(each, read, KEPT_ELEMENTS // workers), each.cols) for each in _matrices(planned)]
+        found = [_spectrum(each, read, KEPT_ELEMENTS // workers, exponent) for each in _matrices(planned)]
+        largest_found = max(filter(None, found), key=lambda each: each.norm, default=None)
+        return replace(row, spectral=largest_found and _scaled(largest_found, exponent))
+    except OverflowError:
+        return replace(row, note="spectrum not computed: the norm overflows float64")
     except FAILURES as error:
         return replace(row, note=f"spectrum not computed: {error}")
-    largest_found = max(filter(None, found), key=lambda each: each.norm, default=None)
-    if largest_found is None and row.count:
-        return replace(row, note="spectrum not computed: squares overflow or underflow")
-    return replace(row, spectral=largest_found)
+
+
+def _exponent(row: TensorStatistics) -> int:
+    """The power of two by which to divide the values, so that their squares can be summed."""
+    exponent = math.frexp(max(abs(row.min or 0.0), abs(row.max or 0.0)))[1]
+    return exponent if abs(exponent) > _MAX_EXPONENT else 0
+
+
+def _spectrum(planned: ChunkPlan, read: Read, max_kept: int, exponent: int) -> Spectral | None:
+    """The spectrum of one matrix divided by 2 to the power of `exponent`."""
+    rows, cols = planned.rows, planned.cols
+    blocks = _blocks(planned, read, max_kept, exponent)
+    if min(rows, cols) <= MAX_SIDE and (cols <= rows or rows * cols <= max_kept):
+        return whole_spectrum(blocks, rows, cols)
+    return spectral(blocks, cols)
+
+
+def _scaled(found: Spectral, exponent: int) -> Spectral:
+    """The spectrum of the matrix multiplied by 2 to the power of `exponent`; OverflowError if it is too large."""
+    if not exponent:
+        return found
+    norm, error = (math.ldexp(value, exponent) for value in (found.norm, found.norm_error))
+    rounding = 2 * math.ulp(0.0) if norm < float_info.min else 0.0
+    values = tuple(math.ldexp(value, exponent) for value in found.singular_values)
+    return replace(found, norm=norm, norm_error=error + rounding, singular_values=values)
 
 
 def _known(planned: ChunkPlan, row: TensorStatistics) -> Spectral | None:
@@ -69,9 +105,9 @@ def _known(planned: ChunkPlan, row: TensorStatistics) -> Spectral | None:
     if len(shape) < 2 or row.nan or row.inf or not _is_real(planned):
         return None
     if row.min == row.max == 0:
-        return Spectral(0.0, 0.0, stable_rank=0.0, effective_rank=0.0)
+        return Spectral(0.0, 0.0, 0.0, 0.0, 0.0)
     if min(matrix_of(shape, planned.weight.names)) == 1 and row.l2:
-        return Spectral(row.l2, 0.0, stable_rank=1.0, effective_rank=1.0, singular_values=(row.l2,))
+        return Spectral(row.l2, 0.0, 1.0, 1.0, 1.0, singular_values=(row.l2,))
     return None
 
 
@@ -117,9 +153,9 @@ def _is_real(planned: ChunkPlan) -> bool:
     return planned.dtype.real and planned.dtype.parts == 1
 
 
-def _blocks(planned: ChunkPlan, read: Read, max_kept: int) -> Blocks:
+def _blocks(planned: ChunkPlan, read: Read, max_kept: int, exponent: int) -> Blocks:
     def decoded() -> Iterator[Doubles]:
-        return (_decoded(chunk, read) for chunk in planned.chunks)
+        return (_decoded(chunk, read, exponent) for chunk in planned.chunks)
 
     if planned.rows * planned.cols > max_kept:
         return decoded
@@ -127,11 +163,12 @@ def _blocks(planned: ChunkPlan, read: Read, max_kept: int) -> Blocks:
     return lambda: iter(kept)
 
 
-def _decoded(chunk: Chunk, read: Read) -> Doubles:
+def _decoded(chunk: Chunk, read: Read, exponent: int) -> Doubles:
     data, dtype = fetch(chunk, read), DTYPES[chunk.dtype]
     counted = dtype.family == COUNTED
     numbers = values(dtype.name)[data.view(f"<u{dtype.bytes}")] if counted else data.view(dtype.numpy)
-    return np.asarray(numbers, dtype=np.float64).reshape(chunk.rows, chunk.cols)
+    doubles = np.array(numbers, dtype=np.float64).reshape(chunk.rows, chunk.cols)
+    return np.ldexp(doubles, -exponent) if exponent else doubles
 
 
 def spectral(
@@ -139,7 +176,7 @@ def spectral(
 ) -> Spectral | None:
     """The spectral norm with the bound from its residual, ranks and leading singular values.
 
-    None for an empty or zero matrix, or one whose sum of squares is not finite or underflows.
+    None for an empty or zero matrix, or one whose sum of squares overflows or underflows: scale it first.
     """
     start = np.random.default_rng(seed).standard_normal(cols)
     basis = [start / np.linalg.norm(start)] if cols else []
@@ -205,7 +242,7 @@ def _eigenvalues(diagonal: list[float], off_diagonal: list[float]) -> Doubles:
 def _last_component(value: float, diagonal: list[float], off_diagonal: list[float]) -> float:
     """The last component of the unit eigenvector of an eigenvalue, by a twisted factorization."""
     shifted = [element - value for element in diagonal]
-    least = max(1e-16 * max(diagonal), LEAST_ENERGY)
+    least = 1e-16 * max(diagonal)
     down = _pivots(shifted, off_diagonal, least)
     up = _pivots(shifted[::-1], off_diagonal[::-1], least)[::-1]
     twist = min(range(len(shifted)), key=lambda row: abs(down[row] + up[row] - shifted[row]))
@@ -231,28 +268,18 @@ def _pivots(shifted: list[float], off_diagonal: list[float], least: float) -> li
 
 def _summary(diagonal: list[float], off_diagonal: list[float], beta: float, energy: float, rank: int) -> Spectral:
     values = _eigenvalues(diagonal, off_diagonal)
-    bounds = (beta * _last_component(float(value), diagonal, off_diagonal) for value in values)
-    bound = next(bounds)
-    settled = takewhile(
-        lambda pair: pair[0] <= 1e-3 * max(pair[1], 1e-300), zip(chain([bound], bounds), values, strict=True)
-    )
-    leading = values[: sum(1 for _ in settled)]
+    residuals = (beta * _last_component(float(value), diagonal, off_diagonal) for value in values)
+    first = next(residuals)
+    pairs = zip(chain([first], residuals), values, strict=True)
+    settled = [bound for bound, _ in takewhile(lambda pair: pair[0] <= _SETTLED * pair[1], pairs)]
+    effective = rank_bounds(values, settled or [first], rank)
     root, scale = math.sqrt(values[0]), math.sqrt(energy)
     return Spectral(
         norm=scale * root,
-        norm_error=scale * (math.sqrt(values[0] + bound) - root),
+        norm_error=scale * (math.sqrt(values[0] + first) - root),
         stable_rank=1.0 / float(values[0]),
-        effective_rank=_effective_rank(leading, rank) if leading.size else None,
-        singular_values=tuple(float(value) for value in scale * np.sqrt(leading)),
+        effective_rank_least=effective.least,
+        effective_rank_most=effective.most,
+        singular_values=tuple(float(value) for value in scale * np.sqrt(values[: len(settled)])),
         steps=len(diagonal),
     )
-
-
-def _effective_rank(leading: Doubles, rank: int) -> float:
-    """exp of the entropy of σ²/Σσ², or an upper bound: energy outside the leading values counts as spread evenly."""
-    shares = leading[leading > 0]
-    rest, others = max(0.0, 1.0 - float(shares.sum())), rank - leading.size
-    entropy = float(-(shares * np.log(shares)).sum())
-    if rest > 1e-12 and others > 0:
-        entropy -= rest * math.log(rest / others)
-    return math.exp(entropy)

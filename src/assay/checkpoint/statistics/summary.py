@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from assay.analysis.name_ranges import family_names
 from assay.document.provenance import Counted, Modelled, Provenance
 from assay.document.roles import ROLES
 from assay.document.weights import Family, Outlier, TensorStatistics, WeightsReport, WeightTotals
@@ -21,15 +21,13 @@ OUTLIER_DEVIATIONS = 6.0
 MIN_SPREAD = 0.02
 """Lower limit of the spread, as a share of the median: nearly equal tensors have no outliers."""
 _COMPARED = ("std", "mean", "kurtosis", "max", "min", "entropy_bits", "zeros")
-_NUMBER = re.compile(r"(?<![A-Za-z0-9_])\d+(?![A-Za-z0-9_])")
-
 
 _EXACT = Counted("all stored values")
 _COLUMNS: dict[str, Provenance] = {
     "tensors": _EXACT,
     "tensors.spectral": Modelled(
         "iterations; `norm_error` bounds the distance to a true singular value, usually the largest; the effective "
-        "rank is an upper bound"
+        "rank is between two bounds, which are equal for matrices of at most 128 rows or columns"
     ),
     "by_dtype": _EXACT,
     "by_role": _EXACT,
@@ -67,14 +65,10 @@ def summarize(
     )
 
 
-def family_name(name: str) -> str:
-    """`name` with numbers replaced by #: `layers.#.mlp.up_proj.weight` for `layers.3.mlp.up_proj.weight`."""
-    return _NUMBER.sub("#", name)
-
-
 def families_of(tensors: Sequence[TensorStatistics]) -> list[Family]:
     """The families of tensors with the same folded name, in order of appearance."""
-    families = _indices_by_key(family_name(tensor.names[0]) for tensor in tensors)
+    names = family_names([row.names[0] for row in tensors], [(row.dtype, row.shape, row.role) for row in tensors])
+    families = _indices_by_key(names)
     return [Family(name, _totals(tensors, members), tuple(members)) for name, members in families.items()]
 
 

@@ -15,6 +15,7 @@ from assay.document.document import Document
 from assay.document.machine import MachineReport
 from assay.findings.brief import Brief
 from assay.findings.engine import CheckResult
+from assay.messages import as_utf8
 
 
 @dataclass(frozen=True)
@@ -57,4 +58,4 @@ class Subject:
         """The model as a command names it."""
         origin = self.document.origin
         location = origin.location.replace(":", "::", 1) if origin.kind == "file" else origin.location
-        return self.source or location or "MODEL"
+        return as_utf8(self.source) or location or "MODEL"

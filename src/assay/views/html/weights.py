@@ -10,6 +10,7 @@ from msgspec import Struct
 from assay import units
 from assay.document.provenance import Provenance
 from assay.document.weights import QUANTILES, Rounding, TensorStatistics, WeightsReport
+from assay.findings.tensor_assessments import assess_tensor
 from assay.views.html.columns import LARGE, numbers, page_columns, round_number, words
 from assay.views.html.convert import blocks_of
 from assay.views.html.page import (
@@ -25,8 +26,9 @@ from assay.views.html.page import (
 )
 from assay.views.html.subject import Subject
 from assay.views.tables import printable
-from assay.views.text.params import ParamsOptions, params_report
+from assay.views.text.params import ParamsOptions, between, params_report
 from assay.views.text.params_lines import STATISTICS, recommendation, sensitivity, shown_name
+from assay.views.text.params_more import decibels
 
 SECTION, DETAILS = "tensors", "tensor-details"
 _DETAILED, _FEW_DETAILED = 4000, 1200
@@ -116,6 +118,7 @@ def _outlier_caption(weights: WeightsReport) -> str:
 def tensor_table(weights: WeightsReport, *, full: bool) -> PageTable:
     """One row per tensor."""
     tensors = weights.tensors
+    assessments = [assess_tensor(one) for one in tensors]
     family = {index: one.name for one in weights.families for index in one.tensors}
 
     def column(key: str, title: str, of: Callable[[TensorStatistics], Any], unit: Unit, **more: Any) -> PageColumn:
@@ -137,8 +140,8 @@ def tensor_table(weights: WeightsReport, *, full: bool) -> PageTable:
         column("abs_max", "max |x|", _largest, "number", hidden=True),
         column("skewness", "skewness", lambda one: one.skewness, "number", hidden=True),
         column("kurtosis", "kurtosis", lambda one: one.kurtosis, "number", hidden=True),
-        column("zeros", "zeros", lambda one: _share(one.zeros, one.count), "share"),
-        column("near_zeros", "near zero", lambda one: _share(one.near_zeros, one.count), "share", hidden=True),
+        column("zeros", "zeros", lambda one: _share(one.zeros, one.numbers), "share"),
+        column("near_zeros", "near zero", lambda one: _share(one.near_zeros, one.numbers), "share", hidden=True),
         column("l2", "L2 norm", lambda one: one.l2, "number", hidden=True),
         column("entropy", "entropy (64 bins), bits", lambda one: one.entropy_bits, "ratio", hidden=True),
         column("coded", "entropy-coded", lambda one: one.entropy_bytes, "bytes", hidden=True),
@@ -149,9 +152,10 @@ def tensor_table(weights: WeightsReport, *, full: bool) -> PageTable:
         column("dead_rows", "dead rows", lambda one: one.rows.dead if one.rows else None, "exact", hidden=True),
         column("norm", "spectral norm", lambda one: one.spectral and one.spectral.norm, "number", hidden=True),
         column("rank", "stable rank", lambda one: one.spectral and one.spectral.stable_rank, "ratio", hidden=True),
+        words("effective", "effective rank", (_effective(one) for one in tensors), hidden=True),
         column("prunable", "pruning potential", lambda one: STATISTICS["prunable"]([one]), "share", hidden=True),
-        words("sensitivity", "quantization sensitivity", (sensitivity([one]) for one in tensors), hidden=True),
-        words("recommendation", "recommendation", (recommendation([one]) for one in tensors)),
+        words("sensitivity", "quantization sensitivity", (sensitivity([one]) for one in assessments), hidden=True),
+        words("recommendation", "recommendation", (recommendation([one]) for one in assessments)),
         words("family", "family", (family.get(at) for at in range(len(tensors))), hidden=True),
         words("tied", "tied to", (", ".join(one.names[1:]) for one in tensors), hidden=True),
         words("note", "note", (one.problem or one.note for one in tensors)),
@@ -200,9 +204,9 @@ def _relative(counts: Sequence[int]) -> list[int]:
 
 def _sqnr(tensor: TensorStatistics, name: str) -> float | str | None:
     one = next((one for one in tensor.roundings if _format(one) == name), None)
-    if one is None:
+    if one is None or one.level is None:
         return None
-    return "exact" if one.exact else None if one.sqnr_db is None else round(one.sqnr_db, 1)
+    return decibels(one.level) if one.sqnr_db is None else round(one.sqnr_db, 1)
 
 
 def _format(one: Rounding) -> str:
@@ -213,6 +217,11 @@ def _precision(tensor: TensorStatistics, name: str) -> float | None:
     """The best signal-to-noise ratio of a format; None if it is unknown or exact."""
     known = [one.sqnr_db for one in tensor.roundings if one.format == name and one.sqnr_db is not None]
     return max(known, default=None)
+
+
+def _effective(tensor: TensorStatistics) -> str | None:
+    bounds = STATISTICS["effective"]([tensor])
+    return None if bounds is None else between(bounds)
 
 
 def _largest(tensor: TensorStatistics) -> float | None:

@@ -61,7 +61,7 @@ def _count_facts(document: Document) -> list[tuple[str, str]]:
 def _value_facts(weights: WeightsReport) -> list[tuple[str, str]]:
     """Totals over the stored values of all tensors, buffers included."""
     analysed = [one for one in weights.tensors if one.zeros is not None]
-    count = sum(one.count for one in analysed)
+    count = sum(one.numbers for one in analysed)
     zeros, near = sum(one.zeros or 0 for one in analysed), sum(one.near_zeros or 0 for one in analysed)
     facts = [
         ("values stored", units.exact(sum(one.count for one in weights.tensors))),

@@ -27,6 +27,7 @@ from assay.views.text.analysis_assessments import assessment_columns, assessment
 from assay.views.text.analysis_weights import parameter_section
 from assay.views.text.facts import facts_table, notes_table
 from assay.views.text.figures import bottleneck
+from assay.views.text.params_more import decibels
 from assay.views.text.report import Parts, Report, as_text, section
 
 
@@ -182,7 +183,7 @@ def _quantiles(tensor: TensorStatistics) -> str:
 def _roundings(tensor: TensorStatistics) -> str:
     texts = [
         f"{one.format}{'' if one.scope == 'none' else f' per {one.scope}'} "
-        + ("exact" if one.exact else units.UNKNOWN if one.sqnr_db is None else f"{one.sqnr_db:.1f} dB")
+        + (decibels(one.level) if one.sqnr_db is None else f"{one.sqnr_db:.1f} dB")
         for one in tensor.roundings
     ]
     return ", ".join(texts) or units.UNKNOWN

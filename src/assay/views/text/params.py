@@ -24,16 +24,22 @@ from assay.views.text.params_lines import (
     STATISTICS,
     TensorRow,
     lines_of,
+    mean_assessed,
     recommendation,
     sensitivity,
     shown_name,
     sorted_lines,
 )
+from assay.views.text.params_more import decibels, more_columns
 from assay.views.text.params_remarks import remarks
 from assay.views.text.report import Parts, Picture, Report, section
 
 _MAX_LISTED = 20
 """Rows of each list of ties, duplicates and outliers, unless `full`."""
+_LISTED = 8
+"""Names of tensors that were not analysed, for each reason."""
+_MAX_ROWS = 20_000
+"""Rows of the table, unless `full`: laying out more takes a lot of memory."""
 _SPARK_WIDTH = 10
 _MIN_TREND = 3
 """Rows of fewer tensors have no trend."""
@@ -50,18 +56,13 @@ class ParamsOptions:
     histogram: bool = False
 
 
-def _ratio_text(value: float | None) -> str:
-    return "exact" if value is not None and isinf(value) else units.ratio(value)
-
-
 def _bits_text(value: float | None) -> str:
     return units.UNKNOWN if value is None else "> 8" if isinf(value) else f"{value:.0f}"
 
 
-def _at_most(value: float | None) -> str:
-    """An upper bound of a rank; 1 and 0 are exact, because only a matrix of zeros has less than 1."""
-    exact = value is None or value <= 1
-    return units.ratio(value) if exact else f"≤ {units.ratio(value)}"
+def between(bounds: tuple[float, float] | None) -> str:
+    """The bounds of a figure: `32.4–126`; one number if both are equal."""
+    return units.UNKNOWN if bounds is None else "–".join(dict.fromkeys(map(units.ratio, bounds)))
 
 
 def _figure(title: str, key: str, show: Any = units.ratio, *, drops: float) -> Column[TensorRow]:
@@ -78,28 +79,47 @@ _STATISTICS = (
     _figure("L2 norm", "l2", drops=8),
     _figure("entropy (64 bins)", "entropy", drops=6),
     _figure("entropy-coded", "coded", units.size, drops=8.5),
-    _figure("int8 dB", "int8", _ratio_text, drops=5),
-    _figure("int4 dB", "int4", _ratio_text, drops=7),
+    _figure("int8 dB", "int8", decibels, drops=5),
+    _figure("int4 dB", "int4", decibels, drops=7),
     _figure("bits", "bits", _bits_text, drops=7),
-    _figure("pruning potential", "prunable", percent, drops=9),
-    Column[TensorRow]("quantization sensitivity", lambda row: sensitivity(row.tensors), drops=9, name="sensitivity"),
-    Column[TensorRow]("recommendation", lambda row: recommendation(row.tensors), drops=9, shrinks=True),
+    Column[TensorRow](
+        "pruning potential",
+        lambda row: mean_assessed("pruning_potential", row.tensors, row.assessments),
+        "right",
+        percent,
+        drops=9,
+        name="prunable",
+    ),
+    Column[TensorRow](
+        "quantization sensitivity", lambda row: sensitivity(row.assessments), drops=9, name="sensitivity"
+    ),
+    Column[TensorRow]("recommendation", lambda row: recommendation(row.assessments), drops=9, shrinks=True),
 )
 _SPECTRAL = (
     _figure("spectral norm", "norm", drops=2),
     _figure("norm error", "bound", drops=8),
     _figure("stable rank", "rank", drops=3),
+    _figure("effective rank", "effective", between, drops=8),
 )
-_EFFECTIVE = (_figure("effective rank", "effective", _at_most, drops=8),)
 
 _DISTRIBUTION = Column[TensorRow](
     "histogram", lambda row: _spark(row.tensors[0].histogram), drops=True, name="distribution"
 )
 _TREND = Column[TensorRow]("trend", lambda row: _trend(row.tensors), drops=4)
-_OF_VALUES = (*_STATISTICS, *_SPECTRAL, *_EFFECTIVE, _DISTRIBUTION, _TREND)
+_OF_VALUES = (*_STATISTICS, *_SPECTRAL, _DISTRIBUTION, _TREND)
 _ROLE = Column[TensorRow]("role", lambda row: row.tensors[0].role or None, drops=9)
-_NAN = _figure("NaN", "nan", units.exact, drops=9)
-"""Shown only if it is named: the note has the numbers of NaN."""
+
+
+def _not_finite(title: str, key: str) -> Column[TensorRow]:
+    def paint(row: object) -> str:
+        return _RED if isinstance(row, TensorRow) and STATISTICS[key](row.tensors) else ""
+
+    return replace(_figure(title, key, units.exact, drops=0), paint=paint)
+
+
+_RED = "31"
+_NOT_FINITE = (_not_finite("NaN", "nan"), _not_finite("infinite", "inf"))
+"""Shown if there are any."""
 
 
 def params_report(document: Document, options: ParamsOptions = ParamsOptions()) -> Report:
@@ -140,7 +160,8 @@ def chosen_lines(weights: WeightsReport, options: ParamsOptions) -> tuple[list[T
     lines = lines_of(weights, full=options.full)
     if options.sort is not None:
         lines = sorted_lines(lines, options.sort)
-    count = len(lines) if options.top is None else options.top
+    most = len(lines) if options.full else _MAX_ROWS
+    count = most if options.top is None else options.top
     return lines[:count], lines[count:]
 
 
@@ -148,7 +169,7 @@ def _tensors(
     weights: WeightsReport, lines: Sequence[TensorRow], omitted: Sequence[TensorRow], options: ParamsOptions
 ) -> Table:
     columns = _columns(weights)
-    extra = [one for one in (_ROLE, _NAN, *_OF_VALUES) if one not in columns]
+    extra = [one for one in (_ROLE, *_NOT_FINITE, *_OF_VALUES, *more_columns()) if one not in columns]
     columns += [one for one in extra if one.key == options.sort]
     columns = [replace(one, drops=0) if one.key == options.sort else one for one in columns]
 
@@ -156,7 +177,8 @@ def _tensors(
         return {"name": name, "count": STATISTICS["count"](tensors), "bytes": STATISTICS["bytes"](tensors)}
 
     remaining = [tensor for line in omitted for tensor in line.tensors]
-    rest = [sums(f"({plural(len(omitted), 'more row')})", remaining)] if remaining else []
+    hint = "" if options.full or options.top is not None else ": see --full"
+    rest = [sums(f"({plural(len(omitted), 'more row')}{hint})", remaining)] if remaining else []
     footer = [*rest, sums(marked_total("total", partial=weights.partial), weights.tensors)] if weights.tensors else []
     return Table(columns, lines, footer, extra=extra)
 
@@ -171,10 +193,9 @@ def _columns(weights: WeightsReport) -> list[Column[TensorRow]]:
         Column("bytes", lambda row: STATISTICS["bytes"](row.tensors), "right", units.size),
     ]
     if weights.kernel:
+        columns += [one for one in _NOT_FINITE if STATISTICS[one.key](weights.tensors)]
         columns += _STATISTICS
-        known = [tensor.spectral for tensor in weights.tensors if tensor.spectral is not None]
-        columns += _SPECTRAL if known else ()
-        columns += _EFFECTIVE if any(spectral.effective_rank is not None for spectral in known) else ()
+        columns += _SPECTRAL if any(tensor.spectral for tensor in weights.tensors) else ()
         columns += (_DISTRIBUTION, _TREND)
     return [*columns, Column("note", remarks, shrinks=True, keeps=-8)]
 
@@ -243,13 +264,20 @@ def _outliers(weights: WeightsReport, options: ParamsOptions) -> Table:
     return Table(columns, weights.outliers).first(None if options.full else _MAX_LISTED)
 
 
+def _folded_names(names: Sequence[str]) -> str:
+    """The folded names; of many, the first ones."""
+    folded = [one.counted for one in fold_names(names, indices=True)]
+    more = len(folded) - _LISTED
+    return ", ".join(folded[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def _problems(weights: WeightsReport) -> Table:
     """Shards and tensors that could not be analysed, with the reason; one row per reason."""
     by_problem: dict[str, list[str]] = {}
     for tensor in weights.tensors:
         if tensor.problem:
             by_problem.setdefault(tensor.problem, []).append(shown_name(tensor))
-    problems = [(", ".join(names), problem) for problem, names in by_problem.items()]
+    problems = [(_folded_names(names), problem) for problem, names in by_problem.items()]
     return reasons_table([*((failure, "") for failure in weights.files_lost), *problems])
 
 

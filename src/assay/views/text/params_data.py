@@ -8,26 +8,22 @@ from typing import Any
 
 from assay import units
 from assay.document.document import Document
-from assay.document.weights import QUANTILES, TensorStatistics
+from assay.document.weights import PRUNE_SHARES, QUANTILES, TensorStatistics
 from assay.findings.tensor_assessments import assess_tensor
 from assay.views.tables import Column, Table
 from assay.views.text.params import ParamsOptions, chosen_lines
-from assay.views.text.params_lines import shown_name
+from assay.views.text.params_lines import N_OF_M, NORMS, ROUNDINGS, shown_name
+from assay.views.text.params_more import decibels
 
 _PLAIN = (
     "dtype", "count", "bytes", "alignment", "nan", "inf", "zeros", "near_zeros", "denormals", "min", "max", "mean",
-    "std", "skewness", "kurtosis", "l1", "l2", "entropy_bits", "entropy_bytes", "distinct", "bits_needed",
+    "std", "skewness", "kurtosis", "l1", "l2", "near_zero_below", "entropy_bits", "entropy_bytes", "distinct",
+    "bits_needed",
 )  # fmt: skip
-_N_OF_M = ("1:4", "2:4", "4:8")
-_ROUNDINGS = (
-    ("bfloat16", "none"), ("float8_e4m3fn", "tensor"), ("float8_e5m2", "tensor"), ("int8", "tensor"),
-    ("int4", "tensor"), ("int8", "channel"), ("int4", "channel"), ("int8", "group128"), ("int4", "group128"),
-)  # fmt: skip
-_NORMS = ("min", "max", "mean", "std", "dead")
 _ASSESSED = (
     "pruning_potential", "structured_potential", "compressibility", "quantization_sensitivity", "recommendation",
 )  # fmt: skip
-_SPECTRAL = ("norm", "norm_error", "stable_rank", "effective_rank")
+_SPECTRAL = ("norm", "norm_error", "stable_rank", "effective_rank_least", "effective_rank_most")
 
 _Value = Callable[[TensorStatistics], Any]
 
@@ -57,6 +53,10 @@ def _kept(scheme: str) -> _Value:
     return lambda tensor: tensor.n_of_m.get(scheme)
 
 
+def _pruned(index: int) -> _Value:
+    return lambda tensor: tensor.pruning[index].energy if tensor.pruning else None
+
+
 def _attribute(part: str, name: str) -> _Value:
     """A function that returns `tensor.part.name`; None if `tensor.part` is None."""
 
@@ -80,7 +80,9 @@ def _assessed(name: str) -> _Value:
 def _rounded(format: str, scope: str) -> _Value:
     def value(tensor: TensorStatistics) -> float | str | None:
         rounding = next((each for each in tensor.roundings if (each.format, each.scope) == (format, scope)), None)
-        return None if rounding is None else "exact" if rounding.exact else rounding.sqnr_db
+        if rounding is None or rounding.level is None:
+            return None
+        return decibels(rounding.level) if rounding.sqnr_db is None else rounding.sqnr_db
 
     return value
 
@@ -88,9 +90,10 @@ def _rounded(format: str, scope: str) -> _Value:
 _COLUMNS: dict[str, _Value] = {
     **{name: attrgetter(name) for name in _PLAIN},
     **{f"quantile {100 * share:g}": _quantile(index) for index, share in enumerate(QUANTILES)},
-    **{f"kept {scheme}": _kept(scheme) for scheme in _N_OF_M},
-    **{f"{part} {name}": _attribute(part, name) for part in ("rows", "columns") for name in _NORMS},
-    **{f"{format} {scope} db": _rounded(format, scope) for format, scope in _ROUNDINGS},
+    **{f"kept {scheme}": _kept(scheme) for scheme in N_OF_M},
+    **{f"kept without {100 * share:g} %": _pruned(index) for index, share in enumerate(PRUNE_SHARES)},
+    **{f"{part} {name}": _attribute(part, name) for part in ("rows", "columns") for name in NORMS},
+    **{f"{format} {scope} db": _rounded(format, scope) for format, scope in ROUNDINGS},
     **{f"spectral {name}": _attribute("spectral", name) for name in _SPECTRAL},
     **{name: _assessed(name) for name in _ASSESSED},
     "content": lambda tensor: tensor.content or None,

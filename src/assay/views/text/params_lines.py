@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import inf, sqrt
+from functools import cached_property
+from math import hypot, inf, sqrt
 from operator import attrgetter
 from typing import Any
 
 from assay.analysis.name_ranges import fold_names
+from assay.document.assessments import TensorAssessment
 from assay.document.weights import Outlier, TensorStatistics, WeightsReport
 from assay.findings.tensor_assessments import assess_tensor, most_sensitive
 
 _NOTABLE = 1.5
 """An outlier is named in its row if its value is the median times or divided by at least this."""
+
+N_OF_M = ("1:4", "2:4", "4:8")
+ROUNDINGS = (
+    ("bfloat16", "none"), ("float8_e4m3fn", "tensor"), ("float8_e5m2", "tensor"), ("int8", "tensor"),
+    ("int4", "tensor"), ("int8", "channel"), ("int4", "channel"), ("int8", "group128"), ("int4", "group128"),
+)  # fmt: skip
+NORMS = ("min", "max", "mean", "std", "dead")
 
 
 @dataclass(frozen=True)
@@ -25,9 +34,14 @@ class TensorRow:
     tensors: Sequence[TensorStatistics]
     """In numerical order."""
     labels: Sequence[str] = ("",)
-    """The numbers that distinguish each tensor: `7`."""
+    """The part of each tensor's name that distinguishes it: `layers.7`."""
     outliers: Sequence[Outlier | None] = (None,)
     """For each tensor, the statistic that is furthest from the others; None if none is far."""
+
+    @cached_property
+    def assessments(self) -> list[TensorAssessment]:
+        """What each tensor allows."""
+        return [assess_tensor(tensor) for tensor in self.tensors]
 
 
 def lines_of(report: WeightsReport, *, full: bool) -> list[TensorRow]:
@@ -44,7 +58,7 @@ def lines_of(report: WeightsReport, *, full: bool) -> list[TensorRow]:
             list(map(furthest.get, folded.members)),
         )
         for folded in fold_names(
-            map(shown_name, tensors), [(tensor.dtype, tensor.shape, tensor.role) for tensor in tensors], whole=True
+            map(shown_name, tensors), [(tensor.dtype, tensor.shape, tensor.role) for tensor in tensors], indices=True
         )
     ]
 
@@ -72,7 +86,7 @@ def shown_name(tensor: TensorStatistics) -> str:
 Tensors = Sequence[TensorStatistics]
 
 
-def _over(of: Callable[[TensorStatistics], Any], reduced: Callable[[list[Any]], Any]) -> Callable[[Tensors], Any]:
+def over(of: Callable[[TensorStatistics], Any], reduced: Callable[[list[Any]], Any]) -> Callable[[Tensors], Any]:
     """A function that reads `of` from every tensor and reduces the known values; None if none is known."""
 
     def figure(tensors: Tensors) -> Any:
@@ -84,16 +98,18 @@ def _over(of: Callable[[TensorStatistics], Any], reduced: Callable[[list[Any]], 
 
 def _finite(tensor: TensorStatistics) -> int:
     """The number of finite values."""
-    return tensor.count - (tensor.nan or 0) - (tensor.inf or 0)
+    return tensor.numbers - (tensor.nan or 0) - (tensor.inf or 0)
 
 
-def _mean_of(name: str) -> Callable[[Tensors], float | None]:
+def weighted_mean(
+    of: Callable[[TensorStatistics], Any], weight: Callable[[TensorStatistics], int] = _finite
+) -> Callable[[Tensors], float | None]:
     """A function that returns the mean of a statistic over all tensors, weighted by their finite values."""
 
     def mean(tensors: Tensors) -> float | None:
-        known = [(value, _finite(tensor)) for tensor in tensors if (value := getattr(tensor, name)) is not None]
-        count = sum(weight for _, weight in known)
-        return sum(value * weight for value, weight in known) / count if count else None
+        known = [(value, weight(tensor)) for tensor in tensors if (value := of(tensor)) is not None]
+        count = sum(each for _, each in known)
+        return sum(value * (each / count) for value, each in known) if count else None
 
     return mean
 
@@ -102,22 +118,26 @@ def _deviation(tensors: Tensors) -> float | None:
     """The standard deviation over the values of all tensors."""
     if len(tensors) == 1:
         return tensors[0].std
-    overall = _mean_of("mean")(tensors)
+    overall = weighted_mean(attrgetter("mean"))(tensors)
     known = [(t.std, t.mean, _finite(t)) for t in tensors if t.std is not None and t.mean is not None]
     count = sum(weight for _, _, weight in known)
     if overall is None or not count:
         return None
-    return sqrt(sum(weight * (std * std + (mean - overall) ** 2) for std, mean, weight in known) / count)
+    return hypot(*(sqrt(weight / count) * hypot(std, mean - overall) for std, mean, weight in known))
 
 
-def _zero_share(tensors: Tensors) -> float | None:
-    known = [(tensor.zeros, tensor.count) for tensor in tensors if tensor.zeros is not None]
-    count = sum(whole for _, whole in known)
-    return sum(zeros for zeros, _ in known) / count if count else None
+def share_of(name: str) -> Callable[[Tensors], float | None]:
+    """A function that returns a number of values as a share of all values of the tensors."""
+
+    def share(tensor: TensorStatistics) -> float | None:
+        number = getattr(tensor, name)
+        return None if number is None or not tensor.count else number / tensor.numbers
+
+    return weighted_mean(share, attrgetter("count"))
 
 
-def _worst(format: str, *scopes: str) -> Callable[[Tensors], float | None]:
-    """A function that returns the lowest SQNR of the tensors in `format`; infinite if rounding is lossless.
+def worst_rounding(format: str, *scopes: str) -> Callable[[Tensors], float | None]:
+    """A function that returns the lowest `Rounding.level` of the tensors in `format`.
 
     For each tensor the first of `scopes` counts that was computed.
     """
@@ -125,9 +145,9 @@ def _worst(format: str, *scopes: str) -> Callable[[Tensors], float | None]:
     def ratio(tensor: TensorStatistics) -> float | None:
         by_scope = {each.scope: each for each in tensor.roundings if each.format == format}
         rounding = next((by_scope[scope] for scope in scopes if scope in by_scope), None)
-        return None if rounding is None else inf if rounding.exact else rounding.sqnr_db
+        return None if rounding is None else rounding.level
 
-    return _over(ratio, min)
+    return over(ratio, min)
 
 
 def _bits(tensor: TensorStatistics) -> float | None:
@@ -137,52 +157,62 @@ def _bits(tensor: TensorStatistics) -> float | None:
     return inf if tensor.bits_needed is None else tensor.bits_needed
 
 
-def _prunable(tensors: Tensors) -> float | None:
-    """The mean pruning potential over all weights of the tensors with a known one."""
-    known = [(share, t.count) for t in tensors if (share := assess_tensor(t).pruning_potential) is not None]
-    count = sum(weight for _, weight in known)
-    return sum(share * weight for share, weight in known) / count if count else None
+def mean_assessed(name: str, tensors: Tensors, assessments: Iterable[TensorAssessment]) -> float | None:
+    """The mean of a figure of the assessments over all weights of the tensors that have it."""
+    figures = {id(tensor): getattr(one, name) for tensor, one in zip(tensors, assessments, strict=True)}
+    return weighted_mean(lambda tensor: figures[id(tensor)], attrgetter("count"))(tensors)
 
 
-def sensitivity(tensors: Tensors) -> str | None:
+def assessed(name: str) -> Callable[[Tensors], float | None]:
+    """A function that assesses tensors and returns the mean of a figure."""
+    return lambda tensors: mean_assessed(name, tensors, map(assess_tensor, tensors))
+
+
+def sensitivity(assessments: Sequence[TensorAssessment]) -> str | None:
     """The highest quantization sensitivity of the tensors; None if any is unknown."""
-    return most_sensitive([assess_tensor(tensor).quantization_sensitivity for tensor in tensors]) or None
+    return most_sensitive([one.quantization_sensitivity for one in assessments]) or None
 
 
-def recommendation(tensors: Tensors) -> str | None:
+def recommendation(assessments: Sequence[TensorAssessment]) -> str | None:
     """The most frequent recommendation for the tensors, with how often, unless all have it; or why it is unknown."""
-    assessed = map(assess_tensor, tensors)
-    texts = (one.recommendation or (f"unknown: {one.unknown}" if one.unknown else "") for one in assessed)
+    texts = (one.recommendation or (f"unknown: {one.unknown}" if one.unknown else "") for one in assessments)
     ((text, count),) = Counter(texts).most_common(1)
-    return (text if count == len(tensors) else f"{text} ({count} of {len(tensors)})") if text else None
+    return (text if count == len(assessments) else f"{text} ({count} of {len(assessments)})") if text else None
 
 
 def _spectral(name: str) -> Callable[[Tensors], float | None]:
-    return _over(lambda tensor: tensor.spectral and getattr(tensor.spectral, name), max)
+    return over(lambda tensor: tensor.spectral and getattr(tensor.spectral, name), max)
+
+
+def _effective_rank(tensors: Tensors) -> tuple[float, float] | None:
+    """The bounds of the largest effective rank."""
+    least, most = (_spectral(f"effective_rank_{bound}")(tensors) for bound in ("least", "most"))
+    return None if least is None or most is None else (least, most)
 
 
 STATISTICS: dict[str, Callable[[Tensors], Any]] = {
     "name": lambda tensors: shown_name(tensors[0]),
     "dtype": lambda tensors: tensors[0].dtype,
-    "count": _over(attrgetter("count"), sum),
-    "bytes": _over(attrgetter("bytes"), sum),
-    "min": _over(attrgetter("min"), min),
-    "max": _over(attrgetter("max"), max),
-    "mean": _mean_of("mean"),
+    "count": over(attrgetter("count"), sum),
+    "bytes": over(attrgetter("bytes"), sum),
+    "min": over(attrgetter("min"), min),
+    "max": over(attrgetter("max"), max),
+    "mean": weighted_mean(attrgetter("mean")),
     "std": _deviation,
-    "kurtosis": _over(attrgetter("kurtosis"), max),
-    "l2": _over(attrgetter("l2"), lambda norms: sqrt(sum(norm * norm for norm in norms))),
-    "zeros": _zero_share,
-    "nan": _over(attrgetter("nan"), sum),
-    "entropy": _mean_of("entropy_bits"),
-    "coded": _over(attrgetter("entropy_bytes"), sum),
-    "int8": _worst("int8", "channel", "tensor"),
-    "int4": _worst("int4", "group128", "tensor"),
-    "bits": _over(_bits, max),
-    "prunable": _prunable,
+    "kurtosis": over(attrgetter("kurtosis"), max),
+    "l2": over(attrgetter("l2"), lambda norms: hypot(*norms)),
+    "zeros": share_of("zeros"),
+    "nan": over(attrgetter("nan"), sum),
+    "inf": over(attrgetter("inf"), sum),
+    "entropy": weighted_mean(attrgetter("entropy_bits")),
+    "coded": over(attrgetter("entropy_bytes"), sum),
+    "int8": worst_rounding("int8", "channel", "tensor"),
+    "int4": worst_rounding("int4", "group128", "tensor"),
+    "bits": over(_bits, max),
+    "prunable": assessed("pruning_potential"),
     "norm": _spectral("norm"),
     "bound": _spectral("norm_error"),
     "rank": _spectral("stable_rank"),
-    "effective": _spectral("effective_rank"),
+    "effective": _effective_rank,
 }
 """The statistics of a row's tensors, also its sort keys: sums, extremes, means over all values, worst cases."""

@@ -11,7 +11,8 @@ from assay.views.text.params_lines import TensorRow
 
 _NAMED = 2
 """Tensors of a row that are named because they differ; the others are counted."""
-_UNCHANGED = {"NaN": "NaN", "infinite": "infinite"}
+_NOT_FINITE = ("NaN", "infinite")
+_UNCHANGED = {kind: kind for kind in _NOT_FINITE}
 """Plurals that are not regular."""
 
 
@@ -20,13 +21,21 @@ def remarks(row: TensorRow) -> str:
     found = [dict(_found(tensor)) for tensor in row.tensors]
     common = [kind for kind in found[0] if all(kind in each for each in found)]
     everywhere = [_text(kind, sum(each[kind] for each in found)) for kind in common]
-    differing = []
+    differing: list[tuple[bool, float, str]] = []
     for each, label, outlier in zip(found, row.labels, row.outliers, strict=True):
-        reasons = [_text(kind, count) for kind, count in each.items() if kind not in common]
+        own = {kind: count for kind, count in each.items() if kind not in common}
+        invalid = [_text(kind, own[kind]) for kind in _NOT_FINITE if kind in own]
+        reasons = [_text(kind, count) for kind, count in own.items()]
         reasons += [_outlier_text(outlier)] if outlier is not None and not reasons else []
-        differing += [f"{label} differs: {reasons[0]}"] if reasons else []
-    more = len(differing) - _NAMED
-    return "; ".join([*everywhere, *differing[:_NAMED], *([f"and {more} more"] if more > 0 else [])])
+        reason = ", ".join(invalid or reasons[:1])
+        far = -outlier.deviations if outlier is not None else 0.0
+        differing += [(not invalid, far, f"{label} differs: {reason}")] if reason else []
+    differing.sort(key=lambda one: one[:2])  # NaN and infinities first, then what is furthest from the others
+    rest = [fine for fine, *_ in differing[_NAMED:]]
+    more = [f"{rest.count(False)} more with NaN or infinite values"] if False in rest else []
+    more += [f"{rest.count(True)} more"] if True in rest else []
+    named = [text for *_, text in differing[:_NAMED]]
+    return "; ".join([*everywhere, *named, *([f"and {' and '.join(more)}"] if more else [])])
 
 
 def _found(tensor: TensorStatistics) -> Iterator[tuple[str, int]]:

@@ -54,29 +54,27 @@ def as_report(shown: Table | Report) -> Report:
 
 def as_text(report: Report, style: Style = DEFAULT) -> str:
     """The report as text, with a blank line after each table; a last line states which columns were hidden."""
-    blocks, hidden = [], dict[str, None]()
+    lines, hidden = list[str](), dict[str, None]()  # joined once: a table may have 150,000 lines
     for part in report.parts:
         if isinstance(part, str):
-            blocks.append(_title(part, style))
+            lines += _title(part, style)
         elif isinstance(part, Picture):
-            blocks.append(_title(part.caption, style) + _block(_drawn(part, style)))
+            lines += [*_title(part.caption, style), *_drawn(part, style), ""]
         else:
             laid_out = lay_out(part, style)
             hidden |= dict.fromkeys(laid_out.hidden)
-            blocks.append(_block(laid_out.lines))
+            lines += laid_out.lines
+            lines.append("")
     if hidden and style.width:
         text = _hidden_text([style.characters(title) for title in hidden], style)
-        blocks.append(f"{style.dim(shortened(text, style.width, 'end'))}\n\n")
-    return "".join(blocks).removesuffix("\n\n") + "\n"
+        lines += [style.dim(shortened(text, style.width, "end")), ""]
+    if len(lines) < 2 or lines[-1]:
+        lines.append("")
+    return "\n".join(lines)
 
 
-def _title(text: str, style: Style) -> str:
-    return "".join(f"{style.bold(line)}\n" for line in style.lines(tables.printable(text)))
-
-
-def _block(lines: Sequence[str]) -> str:
-    """The lines, followed by a blank one."""
-    return "".join(f"{line}\n" for line in lines) + "\n"
+def _title(text: str, style: Style) -> list[str]:
+    return [style.bold(line) for line in style.lines(tables.printable(text))]
 
 
 def _drawn(picture: Picture, style: Style) -> list[str]:

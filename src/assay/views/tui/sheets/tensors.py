@@ -11,8 +11,8 @@ import numpy as np
 
 from assay import units
 from assay.analysis.combined_statistics import statistics_by_name
+from assay.analysis.name_ranges import family_names
 from assay.analysis.parameters import elements, tensor_totals
-from assay.checkpoint.statistics.summary import family_name
 from assay.document.document import Document
 from assay.document.roles import PARAMETER
 from assay.document.rows import Tensor
@@ -31,6 +31,8 @@ from assay.views.tui.subject import ExploredModel
 MISSING, UNREAD, STORED = "missing", "not read", "yes"
 EMPTY = "No parameters or buffers."
 FIGURES = ("min", "max", "mean", "std")
+NOT_FINITE = {"nan": "NaN", "inf": "infinite"}
+"""Columns that are shown if there are such values."""
 _UNKNOWN = {"trains": None}
 """What a checkpoint does not record about a tensor."""
 
@@ -40,8 +42,8 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
     document = subject.document
     statistics = statistics_by_name(document)
     families: dict[tuple[str, str], list[int]] = {}
-    for at, tensor in enumerate(document.tensors):
-        families.setdefault((family_name(tensor.names[0]), tensor.role), []).append(at)
+    for at, (tensor, name) in enumerate(zip(document.tensors, _families(document.tensors), strict=True)):
+        families.setdefault((name, tensor.role), []).append(at)
     groups, in_files = Groups(), _in_files(document)
     tensors: list[int] = []
     for (name, _), members in families.items():
@@ -49,13 +51,14 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
         if len(members) > 1:
             family = _family([document.tensors[at] for at in members])
             family["stored"] = _special([in_files.get(document.tensors[at].names[0]) for at in members])
+            family |= _sums([statistics.get(document.tensors[at].names[0]) for at in members])
             if subject.tensors_in_tree:
                 family |= _UNKNOWN
             top = groups.add(f"{name} ×{len(members)}", kind=name, values=family)
             tensors.append(-1)
         for at in members:
             values = _values(document.tensors[at], subject.devices[at] if at < len(subject.devices) else None)
-            values |= _figures(document.tensors[at], statistics)
+            values |= _figures(document.tensors[at].names[0], statistics)
             values["stored"] = in_files.get(document.tensors[at].names[0])
             if subject.tensors_in_tree:
                 values |= _UNKNOWN
@@ -78,6 +81,11 @@ def parameters_sheet(subject: ExploredModel) -> Sheet:
         biggest="count",
     )
     return replace(sheet, tensor=shown.__getitem__)
+
+
+def _families(tensors: Sequence[Tensor]) -> list[str]:
+    """The family of each tensor."""
+    return family_names([each.names[0] for each in tensors], [each.type for each in tensors])
 
 
 def _in_files(document: Document) -> dict[str, str]:
@@ -117,10 +125,11 @@ def _add_extra(
         return []
     sums = {"count": sum(row.count for row in rows), "bytes": sum(row.bytes for row in rows)}
     top = groups.add(f"not in the model ×{len(rows)}", values=sums)
-    for row in rows:
-        figures = {each: getattr(row, each) for each in FIGURES} if row.names[0] in statistics else {}
+    families = family_names([row.names[0] for row in rows], [(row.dtype, row.shape) for row in rows])
+    for row, family in zip(rows, families, strict=True):
+        figures = _figures(row.names[0], statistics)
         values = {"shape": dims(row.shape), "dtype": row.dtype, "count": row.count, "bytes": row.bytes, **figures}
-        groups.add(row.names[0], top, kind=family_name(row.names[0]), values={**values, "stored": "extra"})
+        groups.add(row.names[0], top, kind=family, values={**values, "stored": "extra"})
     groups.modules += [-1] * (len(rows) + 1)
     places = (row.names[0].rpartition(".") for row in rows)
     return [None, *((above, local) for above, _, local in places)]
@@ -150,7 +159,14 @@ def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
         ),
         SheetColumn("params_share", "%", shares(counts, counts[0]), "share of all elements", percent, right=True),
         SheetColumn("memory", "memory", sizes, "bytes in the subtree", units.size, right=True),
-        SheetColumn("statistics", "statistics", lines, "min … max, mean ± std", on=bool(statistics), cells=44),
+        SheetColumn(
+            "statistics",
+            "statistics",
+            lines,
+            "NaN and infinite values; min … max, mean ± std",
+            on=bool(statistics),
+            cells=44,
+        ),
     ]
     names = tree.paths
     modules = {module.path: at for at, module in enumerate(document.modules)}
@@ -172,7 +188,7 @@ def tensor_tree_sheet(subject: ExploredModel) -> Sheet:
         modules=np.asarray(module_ids, dtype=np.int64)[tree.index.origin],
         path=tree.path,
         paths=names,
-        kinds=tree.texts([family_name(path) for path in names]),
+        kinds=tree.texts(family_names(names, [each.type if each else None for each in stored])),
         opened=first_open(tree.index),
         about=_about(document),
         empty=EMPTY,
@@ -197,11 +213,13 @@ def _short(value: float | None) -> str:
 
 
 def _line(tensor: Tensor | None, statistics: dict[str, TensorStatistics]) -> str | None:
-    """The values of a tensor as short text: `−0.2 … 0.31, 0.001 ± 0.04`."""
+    """The values of a tensor as short text: `2 NaN; −0.2 … 0.31, 0.001 ± 0.04`."""
     row = statistics.get(tensor.names[0]) if tensor else None
     if row is None:
         return None
-    return f"{_short(row.min)} … {_short(row.max)}, {_short(row.mean)} ± {_short(row.std)}"
+    counts = (f"{count:,} {title}" for each, title in NOT_FINITE.items() if (count := getattr(row, each)))
+    values = f"{_short(row.min)} … {_short(row.max)}, {_short(row.mean)} ± {_short(row.std)}"
+    return "; ".join([*counts, values])
 
 
 def _name_tree(document: Document) -> tuple[FoldedTree, list[int]]:
@@ -281,9 +299,18 @@ def _values(tensor: Tensor, device: str | None) -> dict[str, Any]:
     }
 
 
-def _figures(tensor: Tensor, statistics: dict[str, TensorStatistics]) -> dict[str, Any]:
-    row = statistics.get(tensor.names[0])
-    return {} if row is None else {each: getattr(row, each) for each in FIGURES}
+def _figures(name: str, statistics: dict[str, TensorStatistics]) -> dict[str, Any]:
+    row = statistics.get(name)
+    return {} if row is None else {each: getattr(row, each) for each in (*NOT_FINITE, *FIGURES)}
+
+
+def _sums(rows: Sequence[TensorStatistics | None]) -> dict[str, int]:
+    """How many values of a family are NaN and infinite; nothing if the values of none were read."""
+    return {
+        each: sum(known)
+        for each in NOT_FINITE
+        if (known := [n for row in rows if (n := getattr(row, each, None)) is not None])
+    }
 
 
 def _columns(groups: Groups, document: Document, *, with_statistics: bool, in_files: bool) -> list[SheetColumn]:
@@ -304,6 +331,16 @@ def _columns(groups: Groups, document: Document, *, with_statistics: bool, in_fi
         groups.text("tied", "tied", "other names of the tensor", on=tied, widest=40),
         groups.text(
             "stored", "in files", "yes, missing, not read, another shape or name, or extra", on=in_files, widest=40
+        ),
+        *(
+            groups.number(
+                each,
+                title,
+                f"values that are {title}",
+                units.exact,
+                on=any(values.get(each) for values in groups.values),
+            )
+            for each, title in NOT_FINITE.items()
         ),
         *(
             groups.number(each, each, f"{each} of the finite values", units.ratio, on=with_statistics)
