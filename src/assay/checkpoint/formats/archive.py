@@ -194,7 +194,7 @@ class ZipArchive:
             size, packed, header = self._large(data[start + name : start + name + extra], size, packed, header)
         if method == STORED and packed != size:
             raise self._damaged(f"{one_line(text)} is not compressed, but its stored size differs from its size")
-        # torch writes 0 if it is told not to compute checksums (set_crc32_options), or to skip the data (skip_data).
+        # torch writes 0 with set_crc32_options(False), and for data that it skips (skip_data).
         return Member(text, header, packed, size, method, crc or None), end
 
     def _large(self, extra: bytes, *fields: int) -> tuple[int, int, int]:
