@@ -87,7 +87,7 @@ def family_names(names: Sequence[str], keys: Sequence[Hashable] | None = None) -
     return ["#".join(parts[::2]) for parts in _split_at_indices(names, keys)]
 
 
-def _split_at_indices(names: Sequence[str], keys: Sequence[Hashable] | None) -> list[list[str]]:
+def _split_at_indices(names: Sequence[str], keys: Sequence[Hashable] | None) -> Iterator[list[str]]:
     """The parts of each name, every second of which is a number that stands alone or counts equal parts."""
     counted = _counting(
         _others(match, keys[at] if keys else None)
@@ -95,10 +95,10 @@ def _split_at_indices(names: Sequence[str], keys: Sequence[Hashable] | None) -> 
         for match in _numbers(name)
         if not _stands_alone(match)
     )
-    return [
-        _split(name, [match for match in _numbers(name) if _stands_alone(match) or name[: match.start()] in counted])
-        for name in names
-    ]
+    for name in names:
+        yield _split(
+            name, [match for match in _numbers(name) if _stands_alone(match) or name[: match.start()] in counted]
+        )
 
 
 def _numbers(name: str) -> Iterator[re.Match[str]]:
